@@ -1,0 +1,72 @@
+//! Reads `src/abi/table.rs`, the one table of exported symbols, as text.
+
+#![forbid(unsafe_code)]
+
+pub mod c;
+pub mod cases;
+pub mod provider;
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The group of the table that it stands in (`forwarded`, `jumps_ops`, ...).
+    pub section: String,
+    pub node: String,
+    pub name: String,
+    /// Names and Rust types.
+    pub args: Vec<(String, String)>,
+    pub ret: String,
+    /// What a caller sees when the installed library lacks the function.
+    pub fails: String,
+    /// The member of the ops table or object that an inline function jumps through.
+    pub through: Option<String>,
+}
+
+/// The table as it was when this crate was compiled.
+pub fn table() -> Vec<Symbol> {
+    parse(include_str!("../../../src/abi/table.rs")).expect("src/abi/table.rs is well-formed")
+}
+
+/// Reads a table. Lines that hold no symbol only tell the group.
+pub fn parse(text: &str) -> Result<Vec<Symbol>, String> {
+    let mut symbols = Vec::new();
+    let mut section = String::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_suffix(" {")
+            && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+        {
+            section = name.into();
+        }
+        if line.starts_with('"') {
+            let symbol = parse_line(line, &section);
+            symbols.push(symbol.ok_or_else(|| format!("line {}: {line}", number + 1))?);
+        }
+    }
+    Ok(symbols)
+}
+
+fn parse_line(line: &str, section: &str) -> Option<Symbol> {
+    let (node, rest) = line.strip_prefix('"')?.split_once("\" fn ")?;
+    let (name, rest) = rest.split_once('(')?;
+    let (args, rest) = rest.split_once(") -> ")?;
+    let (ret, rest) = rest.strip_suffix(';')?.split_once(", fails ")?;
+    let (fails, through) = match rest.split_once(", through ") {
+        Some((fails, member)) => (fails, Some(member.to_string())),
+        None => (rest, None),
+    };
+    let args = args.split(", ").filter(|arg| !arg.is_empty());
+    let args: Option<Vec<_>> = args
+        .map(|arg| arg.split_once(": "))
+        .map(|pair| pair.map(|(name, ty)| (name.to_string(), ty.to_string())))
+        .collect();
+    Some(Symbol {
+        section: section.into(),
+        node: node.into(),
+        name: name.into(),
+        args: args?,
+        ret: ret.into(),
+        fails: fails.into(),
+        through,
+    })
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+#
+# Builds the scripted provider, a test double for libibverbs.so.1.
+#
+#   build.sh OUTDIR [NODE]   NODE: the newest version node that it has (IBVERBS_1.9, say), or `none`
+#
+# Environment: CC, CFLAGS, and IBV_SA_SYMBOLS: the tool that reads the symbol table (cargo runs it
+# unless given).
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=$1
+until=${2:-all}
+mkdir -p "$out"
+
+symbols() {
+	if [ -n "${IBV_SA_SYMBOLS:-}" ]; then
+		"$IBV_SA_SYMBOLS" "$@"
+	else
+		cargo run --quiet --manifest-path "$here/../../crates/symbols/Cargo.toml" -- "$@"
+	fi
+}
+
+symbols provider "$until" >"$out/stubs.c"
+symbols provider-map "$until" >"$out/provider.map"
+made=$out/libibverbs.so.1.$$
+${CC:-gcc} -Wall -Wextra -Werror -O2 -g -std=gnu11 -fPIC -pthread -shared ${CFLAGS:-} -I "$here" \
+	-Wl,-soname,libibverbs.so.1 -Wl,--version-script="$out/provider.map" \
+	-Wl,--no-undefined-version -o "$made" \
+	"$here"/*.c "$out/stubs.c"
+mv "$made" "$out/libibverbs.so.1"
+ln -sf libibverbs.so.1 "$out/libibverbs.so"
