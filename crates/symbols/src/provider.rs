@@ -76,6 +76,20 @@ fn table_of(symbol: &Symbol) -> &'static str {
     }
 }
 
+/// What the provider calls the function behind a symbol; `None`: no provider is asked.
+pub fn scripted_name(symbol: &Symbol) -> Option<String> {
+    if symbol.node.starts_with("IBVERBS_") {
+        return Some(symbol.name.clone());
+    }
+    if let Some(member) = &symbol.through {
+        return Some(format!("{}.{member}", table_of(symbol)));
+    }
+    let member = symbol.name.strip_prefix("ibv_")?;
+    let more = parse(MORE).expect("the list above is well-formed");
+    let found = more.iter().find(|entry| entry.name == member)?;
+    Some(format!("{}.{member}", found.section))
+}
+
 /// The newest version node of a library: all, none, or up to `IBVERBS_1.minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {

@@ -1,0 +1,69 @@
+//! The exit report: what the ledger counted, for people and for machines.
+//!
+//! The JSON form is described by `docs/report-schema.json`; its `schema` field names the version.
+
+#![forbid(unsafe_code)]
+
+mod json;
+mod text;
+
+use ibv_sa_ledger::Snapshot;
+
+pub use json::SCHEMA;
+
+/// A snapshot and whose it is.
+#[derive(Clone, Debug)]
+pub struct Report<'a> {
+    /// Version of the library.
+    pub version: &'a str,
+    /// Process id.
+    pub pid: u32,
+    /// Name of the program, as the kernel knows it.
+    pub program: &'a str,
+    /// The library that does the work (a file name or path).
+    pub provider: &'a str,
+    /// Counting was switched off by a fault of our own before the program ended.
+    pub faulted: bool,
+    /// Lines that could not be written to stderr.
+    pub lines_dropped: u64,
+    /// The counts.
+    pub snapshot: &'a Snapshot,
+}
+
+impl Report<'_> {
+    /// Why the counts may be lower than the truth; empty when they are complete.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if self.faulted {
+            gaps.push("counting stopped at an internal error (see stderr)".into());
+        }
+        if self.snapshot.unwatched != 0 {
+            gaps.push(format!(
+                "completions of {} context(s) were not watched: no trampoline was free",
+                self.snapshot.unwatched
+            ));
+        }
+        if self.snapshot.crowded_out != 0 {
+            let (contexts, cqs) = Snapshot::CAPACITY;
+            gaps.push(format!(
+                "{} time(s) a context or CQ found no room (capacity {contexts} contexts, {cqs} CQs): \
+                 some counts may stand under the wrong device",
+                self.snapshot.crowded_out
+            ));
+        }
+        gaps
+    }
+
+    /// The text form; every line ends in a newline.
+    pub fn text(&self) -> String {
+        text::render(self)
+    }
+
+    /// The JSON form, one line.
+    pub fn json(&self) -> String {
+        json::render(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;
