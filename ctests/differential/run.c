@@ -281,12 +281,14 @@ static int minor_of(const char *node)
 	return atoi(node + strlen("IBVERBS_1."));
 }
 
-// The library has the nodes up to this one, "none" of them, or does not exist ("missing"). Each
-// function that it lacks must fail as the table says. Says each failure; gives how many are wrong.
+// The library has the nodes up to this one, or "none" of them, does not exist ("missing") or was
+// "refused". Each function that it lacks must fail as the table says; that there are no devices is
+// ENOSYS when there is no library. Says what is wrong, and gives how many are.
 int run_absent(const char *until)
 {
 	int newest = strncmp(until, "IBVERBS_1.", 10) ? -1 : minor_of(until);
 	bool missing = !strcmp(until, "missing");
+	bool refused = !strcmp(until, "refused");
 	int wrong = 0, tried = 0;
 
 	objects_pretend();
@@ -300,9 +302,11 @@ int run_absent(const char *until)
 		// Twice: the second time the search has been made before.
 		for (int time = 0; time < 2; time++) {
 			function->call(&result);
-			int want = missing && !strcmp(function->name, "ibv_get_device_list") ?
-					   ENOSYS :
-					   missing ? result.err : EOPNOTSUPP;
+			int want = EOPNOTSUPP;
+			if (missing && !strcmp(function->name, "ibv_get_device_list"))
+				want = ENOSYS;
+			else if (missing || refused)
+				want = result.err;
 			tried++;
 			if (fails_right(function, &result) && result.err == want)
 				continue;

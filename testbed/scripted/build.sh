@@ -5,8 +5,8 @@
 #
 #   build.sh OUTDIR [NODE]   NODE: the newest version node that it has (IBVERBS_1.9, say), or `none`
 #
-# Environment: CC, CFLAGS, and IBV_SA_SYMBOLS: the tool that reads the symbol table (cargo runs it
-# unless given).
+# Environment: CC, CFLAGS; IBV_SA_SYMBOLS: the tool that reads the symbol table (cargo runs it unless
+# given); STUBS=ready: what the tool makes is in OUTDIR already.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,8 +22,10 @@ symbols() {
 	fi
 }
 
-symbols provider "$until" >"$out/stubs.c"
-symbols provider-map "$until" >"$out/provider.map"
+if [ "${STUBS:-}" != ready ]; then
+	symbols provider "$until" >"$out/stubs.c"
+	symbols provider-map "$until" >"$out/provider.map"
+fi
 made=$out/libibverbs.so.1.$$
 ${CC:-gcc} -Wall -Wextra -Werror -O2 -g -std=gnu11 -fPIC -pthread -shared ${CFLAGS:-} -I "$here" \
 	-Wl,-soname,libibverbs.so.1 -Wl,--version-script="$out/provider.map" \

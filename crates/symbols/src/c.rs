@@ -29,6 +29,7 @@ pub fn c_type(rust: &str) -> String {
     format!("{plain} ")
 }
 
+/// Whether the type is a pointer.
 pub fn is_pointer(rust: &str) -> bool {
     rust.starts_with('*')
 }

@@ -35,9 +35,29 @@ const OBJECTS: [(&str, &str); 21] = [
 
 /// Arguments of these names are written to by the function.
 const OUTPUTS: [&str; 23] = [
-    "ah_attr", "bad_op", "bad_wr", "buf", "caps", "cq", "cq_context", "dst", "ece", "entries",
-    "entry", "eth_mac", "event", "gid", "init_attr", "num_devices", "pkey", "port_attr",
-    "port_speed", "srq_num", "tm_info", "value", "wc",
+    "ah_attr",
+    "bad_op",
+    "bad_wr",
+    "buf",
+    "caps",
+    "cq",
+    "cq_context",
+    "dst",
+    "ece",
+    "entries",
+    "entry",
+    "eth_mac",
+    "event",
+    "gid",
+    "init_attr",
+    "num_devices",
+    "pkey",
+    "port_attr",
+    "port_speed",
+    "srq_num",
+    "tm_info",
+    "value",
+    "wc",
 ];
 
 /// Pointers that nobody but the provider looks behind: any value will do.

@@ -11,10 +11,13 @@ pub mod provider;
 pub struct Symbol {
     /// The group of the table that it stands in (`forwarded`, `jumps_ops`, ...).
     pub section: String,
+    /// The version node that it is exported at.
     pub node: String,
+    /// Its name in C.
     pub name: String,
     /// Names and Rust types.
     pub args: Vec<(String, String)>,
+    /// The Rust type that it returns, `()` for none.
     pub ret: String,
     /// What a caller sees when the installed library lacks the function.
     pub fails: String,
@@ -69,4 +72,44 @@ fn parse_line(line: &str, section: &str) -> Option<Symbol> {
         fails: fails.into(),
         through,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read() {
+        let text = r#"
+jumps_ops {
+    "IBV_SA_1.0" fn ibv_x(cq: *mut ibv_cq, n: c_int) -> c_int, fails negated, through x;
+}
+own {
+    "IBVERBS_1.1" fn ibv_y() -> (), fails void;
+"#;
+        let symbols = parse(text).expect("well-formed");
+        assert_eq!(symbols.len(), 2);
+        assert_eq!(symbols[0].section, "jumps_ops");
+        assert_eq!(symbols[0].node, "IBV_SA_1.0");
+        assert_eq!(symbols[0].args[0], ("cq".to_string(), "*mut ibv_cq".to_string()));
+        assert_eq!(symbols[0].args[1].1, "c_int");
+        assert_eq!(symbols[0].fails, "negated");
+        assert_eq!(symbols[0].through.as_deref(), Some("x"));
+        assert_eq!((symbols[1].section.as_str(), symbols[1].args.len()), ("own", 0));
+    }
+
+    #[test]
+    fn a_broken_line_is_told() {
+        let error = parse("\"IBVERBS_1.1\" fn ibv_x(a) -> c_int, fails null;").unwrap_err();
+        assert!(error.starts_with("line 1: "), "{error}");
+    }
+
+    #[test]
+    fn no_name_stands_twice() {
+        let mut names: Vec<String> = table().into_iter().map(|symbol| symbol.name).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 }

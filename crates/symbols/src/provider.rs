@@ -26,7 +26,9 @@ dm {
 pub struct Stub {
     /// Empty for a function of the library.
     pub table: &'static str,
+    /// The member's name; empty for a function.
     pub member: String,
+    /// Its signature.
     pub symbol: Symbol,
 }
 
@@ -93,8 +95,11 @@ pub fn scripted_name(symbol: &Symbol) -> Option<String> {
 /// The newest version node of a library: all, none, or up to `IBVERBS_1.minor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
+    /// Everything of the table.
     All,
+    /// No function at all.
     Nothing,
+    /// Up to and with `IBVERBS_1.N`.
     Minor(u32),
 }
 
@@ -108,6 +113,7 @@ impl Until {
         }
     }
 
+    /// Whether the library has this node.
     pub fn has(self, node: &str) -> bool {
         match self {
             Until::All => true,
@@ -189,9 +195,8 @@ fn function(stub: &Stub, index: usize) -> String {
         ty if is_pointer(ty) => "\terrno = EOPNOTSUPP;\n\treturn NULL;\n",
         _ => "\treturn 0;\n",
     };
-    let mut out = format!(
-        "\nHIDDEN __attribute__((weak)) {ret}{behave}({parameters})\n{{\n{unused}{default}}}\n\n"
-    );
+    let mut out =
+        format!("\nHIDDEN __attribute__((weak)) {ret}{behave}({parameters})\n{{\n{unused}{default}}}\n\n");
 
     if stub.table.is_empty() {
         // By another name in C: the header's macros and inline functions do not get in the way.
@@ -222,7 +227,8 @@ fn function(stub: &Stub, index: usize) -> String {
         }
         ty => {
             let cast = if is_pointer(ty) { "(void *)" } else { "" };
-            let told = if cast.is_empty() { format!("({})told", ret.trim_end()) } else { format!("{cast}told") };
+            let told =
+                if cast.is_empty() { format!("({})told", ret.trim_end()) } else { format!("{cast}told") };
             let _ = writeln!(out, "\n\tif ({call})\n\t\treturn {told};\n\treturn {behaves};\n}}");
         }
     }

@@ -1,0 +1,415 @@
+//! The differential test: a program that calls every function of libibverbs prints the same through
+//! the shim as without it, and what the installed library lacks fails as documented.
+//!
+//! The library behind is the scripted provider, a test double; its trace of the arguments that
+//! arrived is part of what is compared.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ibv_sa_symbols::{cases, table};
+use ibv_sa_tests::{
+    Compiler, FLAVOURS, Flavour, Outcome, Run, cc, cc_with, path, product, scripted, scripted_dir, shim,
+    shim_dir, tool,
+};
+
+const PROGRAM: &str = "build/ctests/differential.c";
+const MUTANT: &str = "ctests/differential/mutant/mutant.c";
+
+/// Writes the program that is made from the symbol table.
+fn generate() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        let text = cases::source(&table());
+        let file = path(PROGRAM);
+        fs::create_dir_all(path("build/ctests")).expect("build/ctests can be made");
+        // Untouched when it is the same, so that nothing is compiled again.
+        if fs::read_to_string(&file).ok().as_ref() != Some(&text) {
+            fs::write(&file, text).expect("the program can be written");
+        }
+    });
+}
+
+fn program(compiler: Compiler, library: &[&str]) -> PathBuf {
+    generate();
+    let text = |path: PathBuf| path.to_str().expect("a path in UTF-8").to_string();
+    let mut args = vec![format!("-I{}", text(path("ctests/differential")))];
+    let sources = ["run", "objects", "events", "polls", "contexts"];
+    args.extend(sources.map(|name| text(path(format!("ctests/differential/{name}.c")))));
+    args.extend(library.iter().map(|arg| arg.to_string()));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    cc_with(compiler, PROGRAM, &args)
+}
+
+/// Linked as any RDMA program is; the scripted provider lends its name.
+fn linked_with_libibverbs() -> PathBuf {
+    let dir = format!("-L{}", scripted_dir().display());
+    program(Compiler::Gcc, &[&dir, "-libverbs"])
+}
+
+/// Linked with `-libv_sa` and nothing of libibverbs.
+fn linked_with_shim(flavour: Flavour) -> PathBuf {
+    let dir = format!("-L{}", shim_dir(flavour).display());
+    program(Compiler::Gcc, &[&dir, "-libv_sa"])
+}
+
+fn tracing(program: &Path) -> Run {
+    Run::new(program)
+        .env("SCRIPTED_LIBRARY", scripted())
+        .env("SCRIPTED_TRACE", "fd:1")
+        .timeout(Duration::from_secs(60))
+}
+
+/// What the program prints without the shim.
+fn expected() -> &'static Outcome {
+    static EXPECTED: OnceLock<Outcome> = OnceLock::new();
+    EXPECTED.get_or_init(|| {
+        let run = tracing(&linked_with_libibverbs()).scripted().run().assert_ok();
+        assert!(run.stderr.contains(" 0 of IBV_SA_1.0"), "{}", run.stderr);
+        let calls = run.stdout.matches(" returns").count();
+        assert!(calls > 1500, "only {calls} calls were made");
+        run
+    })
+}
+
+/// Fails with the first line that differs and the function that it belongs to.
+#[track_caller]
+fn assert_same_trace(found: &Outcome, what: &str) {
+    if let Some(difference) = difference(&expected().stdout, &found.stdout) {
+        panic!("{what}: {difference}\n{}", found.stderr);
+    }
+}
+
+fn difference(expected: &str, found: &str) -> Option<String> {
+    let (mut function, mut answer) = ("the start", "");
+    let (mut one, mut other) = (expected.lines(), found.lines());
+    loop {
+        let (left, right) = (one.next(), other.next());
+        match left {
+            None if right.is_none() => return None,
+            Some(line) if left == right => {
+                if line.starts_with("SCENARIO") || line.contains(" IBV") {
+                    function = line;
+                } else if line.starts_with(" told") {
+                    answer = line;
+                }
+            }
+            _ => {
+                return Some(format!(
+                    "in {function},{answer}:\n  without: {}\n  with:    {}",
+                    left.unwrap_or("(the end)"),
+                    right.unwrap_or("(the end)")
+                ));
+            }
+        }
+    }
+}
+
+/// The reports that are asked for; `None`: nobody reads the counts, nothing is hooked.
+const REPORTS: [Option<&str>; 3] = [None, Some("text"), Some("json:/dev/null")];
+
+fn check_silence(run: &Outcome, report: Option<&str>) {
+    match report {
+        None => assert!(run.shim_lines().is_empty(), "the shim is not quiet: {}", run.stderr),
+        Some("text") => assert!(run.stderr.contains("ibv_sa"), "no report: {}", run.stderr),
+        Some(_) => {}
+    }
+}
+
+fn check_exported(run: &Outcome) {
+    assert!(run.stderr.contains(" 0 inline"), "an inline function is not exported: {}", run.stderr);
+}
+
+#[test]
+fn preloaded_shim_changes_nothing() {
+    for flavour in FLAVOURS {
+        for report in REPORTS {
+            let mut run = tracing(&linked_with_libibverbs()).scripted().shim(flavour);
+            if let Some(report) = report {
+                run = run.env("IBV_SA_REPORT", report);
+            }
+            let run = run.run().assert_ok();
+            assert_same_trace(&run, &format!("preloaded, {flavour:?}, report {report:?}"));
+            check_silence(&run, report);
+            check_exported(&run);
+        }
+    }
+}
+
+#[test]
+fn linked_shim_changes_nothing() {
+    for flavour in FLAVOURS {
+        for report in REPORTS {
+            let mut run = tracing(&linked_with_shim(flavour))
+                .library_path(shim_dir(flavour))
+                .env("IBV_SA_PROVIDER", scripted());
+            if let Some(report) = report {
+                run = run.env("IBV_SA_REPORT", report);
+            }
+            let run = run.run().assert_ok();
+            assert_same_trace(&run, &format!("linked, {flavour:?}, report {report:?}"));
+            check_silence(&run, report);
+            check_exported(&run);
+        }
+    }
+}
+
+/// Linked with both, the shim first: the loader's order decides, and the real library may drop out.
+#[test]
+fn linked_before_libibverbs_changes_nothing() {
+    let flavour = Flavour::Release;
+    let dirs = [shim_dir(flavour), scripted_dir()].map(|dir| format!("-L{}", dir.display()));
+    let exe = program(Compiler::Gcc, &[&dirs[0], &dirs[1], "-libv_sa", "-libverbs"]);
+    let run = tracing(&exe).library_path(shim_dir(flavour)).scripted().run().assert_ok();
+    assert_same_trace(&run, "linked with both");
+    check_exported(&run);
+}
+
+/// The same under valgrind: the shim reads and writes no memory that is not its own or the caller's.
+#[test]
+fn valgrind_finds_nothing() {
+    for flavour in [None, Some(Flavour::Release)] {
+        let mut run = Run::new(tool("valgrind"))
+            .args(["-q", "--error-exitcode=99", "--leak-check=full"])
+            .args(["--errors-for-leak-kinds=definite"])
+            .arg(linked_with_libibverbs())
+            .env("SCRIPTED_LIBRARY", scripted())
+            .env("SCRIPTED_TRACE", "fd:1")
+            .timeout(Duration::from_secs(180))
+            .scripted();
+        if let Some(flavour) = flavour {
+            run = run.shim(flavour).env("IBV_SA_REPORT", "json:/dev/null");
+        }
+        assert_same_trace(&run.run().assert_ok(), &format!("under valgrind, shim {flavour:?}"));
+    }
+}
+
+#[test]
+fn clang_sees_the_same() {
+    let dir = format!("-L{}", scripted_dir().display());
+    let exe = program(Compiler::Clang, &[&dir, "-libverbs"]);
+    let run = tracing(&exe).scripted().shim(Flavour::Release).run().assert_ok();
+    assert_same_trace(&run, "compiled by clang");
+}
+
+/// The symbols of a library that are its own, as `name@@NODE`.
+fn exports(library: &Path) -> BTreeSet<String> {
+    let nm = Run::new(tool("nm"))
+        .args(["-D", "--defined-only", "--with-symbol-versions"])
+        .arg(library)
+        .run()
+        .assert_ok();
+    let symbols = nm.stdout.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        // A: the version nodes themselves.
+        words.next().filter(|kind| *kind != "A")?;
+        words.next().map(str::to_string)
+    });
+    symbols.collect()
+}
+
+#[test]
+fn every_export_has_its_cases_and_every_line_of_the_table_is_exported() {
+    let listed = Run::new(linked_with_libibverbs()).arg("list").scripted().run().assert_ok();
+    let cases: BTreeSet<String> = listed.stdout.lines().map(str::to_string).collect();
+    for flavour in FLAVOURS {
+        let exports = exports(&shim(flavour));
+        let untested: Vec<_> = exports.difference(&cases).collect();
+        let missing: Vec<_> = cases.difference(&exports).collect();
+        assert!(untested.is_empty(), "{flavour:?}: exports without cases: {untested:?}");
+        assert!(missing.is_empty(), "{flavour:?}: in the table, but not exported: {missing:?}");
+    }
+    // And the provider has what libibverbs has, so that no case was answered by somebody else.
+    let provided = exports(&scripted());
+    let unknown: Vec<_> =
+        cases.iter().filter(|name| name.contains("@@IBVERBS_") && !provided.contains(*name)).collect();
+    assert!(unknown.is_empty(), "the scripted provider lacks {unknown:?}");
+}
+
+/// Functions that have no counterpart in the header: libibverbs says nothing about them.
+#[test]
+fn functions_of_our_own() {
+    let ours: Vec<String> =
+        table().into_iter().filter(cases::is_ours_alone).map(|symbol| symbol.name).collect();
+    assert_eq!(ours, ["ibv_wr_opcode_str", "ibv_sa_version"]);
+}
+
+// ---- what the installed library lacks --------------------------------------------------------
+
+fn absent(flavour: Flavour, what: &str) -> Run {
+    Run::new(linked_with_shim(flavour)).args(["absent", what]).library_path(shim_dir(flavour))
+}
+
+fn older_provider(variant: &str) -> PathBuf {
+    let file = format!("build/{variant}/libibverbs.so.1");
+    product(&file, &format!("make {file}"))
+}
+
+#[test]
+fn absent_functions_fail_as_the_table_says() {
+    for flavour in FLAVOURS {
+        for (variant, newest) in [("scripted-1.9", "IBVERBS_1.9"), ("scripted-none", "none")] {
+            for report in REPORTS {
+                let provider = older_provider(variant);
+                let mut run = absent(flavour, newest).env("IBV_SA_PROVIDER", provider);
+                if let Some(report) = report {
+                    run = run.env("IBV_SA_REPORT", report);
+                }
+                let run = run.run().assert_ok();
+                assert!(run.stdout.contains(" 0 wrong"), "{run}");
+                assert!(!run.stdout.starts_with("0 calls"), "nothing was tried: {run}");
+            }
+        }
+    }
+}
+
+/// How often the program tried to open this file, by strace.
+fn attempts(run: Run, program: &Path, args: &[&str], file: &str) -> usize {
+    let log = tempfile::NamedTempFile::new().expect("a temporary file");
+    run.args(["-f", "-e", "trace=open,openat,openat2", "-o"])
+        .arg(log.path())
+        .arg(program)
+        .args(args)
+        .run()
+        .assert_ok();
+    let log = fs::read_to_string(log.path()).expect("strace writes its log");
+    log.lines().filter(|line| line.contains(file)).count()
+}
+
+#[test]
+fn without_any_libibverbs_there_are_no_devices() {
+    let nowhere = "/nonexistent/libibverbs.so.1";
+    for flavour in FLAVOURS {
+        let run = absent(flavour, "missing").env("IBV_SA_PROVIDER", nowhere).run().assert_ok();
+        assert!(run.stdout.contains(" 0 wrong"), "{run}");
+
+        let strace = Run::new(tool("strace")).env("IBV_SA_PROVIDER", nowhere).library_path(shim_dir(flavour));
+        let program = linked_with_shim(flavour);
+        let count = attempts(strace, &program, &["absent", "missing"], nowhere);
+        assert_eq!(count, 1, "{flavour:?}: attempts to open {nowhere}");
+    }
+}
+
+/// The shim as its own provider: by its path, through a link, as a copy, and under the name that it
+/// looks for itself.
+#[test]
+fn the_shim_is_not_its_own_provider() {
+    for flavour in FLAVOURS {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let link = dir.path().join("libibverbs.so.1");
+        std::os::unix::fs::symlink(shim(flavour), &link).expect("a link");
+        let copy = dir.path().join("copy.so");
+        fs::copy(shim(flavour), &copy).expect("a copy");
+
+        let by_path = [shim(flavour), link, copy];
+        let mut runs: Vec<Run> = by_path
+            .iter()
+            .map(|provider| absent(flavour, "refused").env("IBV_SA_PROVIDER", provider))
+            .collect();
+        runs.push(absent(flavour, "refused").library_path(dir.path()));
+        for run in runs {
+            let run = run.run().assert_ok();
+            assert!(run.stdout.contains(" 0 wrong"), "{run}");
+        }
+    }
+}
+
+/// A path that is not absolute is refused with one line; then the default counts.
+#[test]
+fn a_relative_provider_path_is_refused() {
+    for flavour in FLAVOURS {
+        let run = tracing(&linked_with_shim(flavour))
+            .dir(path("build"))
+            .library_path(shim_dir(flavour))
+            .scripted()
+            .env("IBV_SA_PROVIDER", "scripted-none/libibverbs.so.1")
+            .run()
+            .assert_ok();
+        assert_same_trace(&run, "with a relative path");
+        let lines = run.shim_lines();
+        assert_eq!(lines.len(), 1, "{run}");
+        assert!(lines[0].contains("IBV_SA_PROVIDER"), "{run}");
+    }
+}
+
+// ---- the test itself -------------------------------------------------------------------------
+
+/// One mistake of each kind that a forwarder can make, and where it must show.
+#[test]
+fn the_test_sees_mistakes() {
+    let mutants = [
+        "ibv_reg_mr_iova2",
+        "ibv_reg_dmabuf_mr",
+        "ibv_query_gid",
+        "_ibv_query_gid_table",
+        "ibv_query_pkey",
+        "ibv_ack_cq_events",
+        "ibv_modify_qp",
+        "ibv_open_device",
+        "ibv_wr_rdma_write",
+    ];
+    let map = format!("-Wl,--version-script={}", path("ctests/differential/mutant/mutant.map").display());
+    for (number, function) in (1..).zip(mutants) {
+        let define = format!("-DMUTANT={number}");
+        let mut args = vec!["-shared", "-fPIC", &define];
+        if function == "ibv_wr_rdma_write" {
+            args.push(&map);
+        }
+        let mutant = cc(MUTANT, &args);
+        let run = tracing(&linked_with_libibverbs()).scripted().preload(mutant).run().assert_ok();
+        let found = difference(&expected().stdout, &run.stdout);
+        let found = found.unwrap_or_else(|| panic!("mutant {number} of {function} is not seen"));
+        assert!(
+            found.starts_with(&format!("in {function} ")),
+            "mutant {number} of {function} is seen elsewhere: {found}"
+        );
+    }
+}
+
+/// The scripted provider under the sanitizers, with the whole program.
+#[test]
+fn the_scripted_provider_is_clean() {
+    let sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all";
+    let dir = path("build/scripted-asan");
+    let build = Run::sh(&format!(
+        "mkdir -p {0} && cp {1}/stubs.c {1}/provider.map {0}/",
+        dir.display(),
+        scripted_dir().display()
+    ));
+    build.run().assert_ok();
+    Run::new(path("testbed/scripted/build.sh"))
+        .arg(&dir)
+        .env("STUBS", "ready")
+        .env("CFLAGS", sanitize)
+        .timeout(Duration::from_secs(120))
+        .run()
+        .assert_ok();
+    // The other compiler has its say about the provider's sources as well.
+    let clang = path("build/scripted-clang");
+    Run::sh(&format!("mkdir -p {0} && cp {1}/stubs.c {1}/provider.map {0}/", clang.display(), dir.display()))
+        .run()
+        .assert_ok();
+    Run::new(path("testbed/scripted/build.sh"))
+        .arg(&clang)
+        .env("STUBS", "ready")
+        .env("CC", "clang")
+        .timeout(Duration::from_secs(120))
+        .run()
+        .assert_ok();
+
+    let search = format!("-L{}", dir.display());
+    let exe = program(
+        Compiler::Gcc,
+        &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", &search, "-libverbs"],
+    );
+    let run = Run::new(exe)
+        .library_path(&dir)
+        .env("SCRIPTED_LIBRARY", dir.join("libibverbs.so.1"))
+        .env("SCRIPTED_TRACE", "fd:1")
+        .run()
+        .assert_ok();
+    assert_same_trace(&run, "under the sanitizers");
+}
