@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ibv_sa_symbols::{cases, table};
+use ibv_sa_symbols::{cases, signatures, table};
 use ibv_sa_tests::{
     Compiler, FLAVOURS, Flavour, Outcome, Run, cc, cc_with, path, product, scripted, scripted_dir, shim,
     shim_dir, tool,
@@ -235,6 +235,20 @@ fn functions_of_our_own() {
     let ours: Vec<String> =
         table().into_iter().filter(cases::is_ours_alone).map(|symbol| symbol.name).collect();
     assert_eq!(ours, ["ibv_wr_opcode_str", "ibv_sa_version"]);
+}
+
+/// Caller and provider of the runs above are made from the same table; that it is right is for the
+/// header to say.
+#[test]
+fn the_table_has_the_signatures_of_the_header() {
+    let header = fs::read_to_string("/usr/include/infiniband/verbs.h").expect("libibverbs-dev");
+    let (text, names) = signatures::source(&table(), &header);
+    assert!(names.len() > 100, "found only {names:?}");
+    fs::create_dir_all(path("build/ctests")).expect("build/ctests can be made");
+    fs::write(path("build/ctests/signatures.c"), text).expect("the file can be written");
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        cc_with(compiler, "build/ctests/signatures.c", &["-c"]);
+    }
 }
 
 // ---- what the installed library lacks --------------------------------------------------------

@@ -5,6 +5,7 @@
 pub mod c;
 pub mod cases;
 pub mod provider;
+pub mod signatures;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]

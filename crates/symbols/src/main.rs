@@ -5,11 +5,14 @@
 use std::process::ExitCode;
 
 use ibv_sa_symbols::provider::Until;
-use ibv_sa_symbols::{cases, provider, table};
+use ibv_sa_symbols::{cases, provider, signatures, table};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let what = args.next().unwrap_or_default();
+    if what == "signatures" {
+        return check_signatures(args.next());
+    }
     let Some(until) = Until::parse(&args.next().unwrap_or_else(|| "all".into())) else {
         return usage();
     };
@@ -24,7 +27,16 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn check_signatures(header: Option<String>) -> ExitCode {
+    let Some(Ok(text)) = header.map(std::fs::read_to_string) else {
+        return usage();
+    };
+    print!("{}", signatures::source(&table(), &text).0);
+    ExitCode::SUCCESS
+}
+
 fn usage() -> ExitCode {
     eprintln!("usage: ibv-sa-symbols provider|provider-map|cases [all|none|IBVERBS_1.N]");
+    eprintln!("       ibv-sa-symbols signatures HEADER");
     ExitCode::from(2)
 }
