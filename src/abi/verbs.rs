@@ -1214,13 +1214,7 @@ pub struct ibv_qp_ex {
     pub wr_id: u64,
     pub wr_flags: ::core::ffi::c_uint,
     pub wr_atomic_cmp_swp: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            rkey: u32,
-            remote_addr: u64,
-            compare: u64,
-            swap: u64,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, compare: u64, swap: u64),
     >,
     pub wr_atomic_fetch_add: ::core::option::Option<
         unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, add: u64),
@@ -1233,60 +1227,33 @@ pub struct ibv_qp_ex {
             bind_info: *const ibv_mw_bind_info,
         ),
     >,
-    pub wr_local_inv: ::core::option::Option<
-        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, invalidate_rkey: u32),
-    >,
-    pub wr_rdma_read: ::core::option::Option<
-        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64),
-    >,
-    pub wr_rdma_write: ::core::option::Option<
-        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64),
-    >,
+    pub wr_local_inv:
+        ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, invalidate_rkey: u32)>,
+    pub wr_rdma_read:
+        ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64)>,
+    pub wr_rdma_write:
+        ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64)>,
     pub wr_rdma_write_imm: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            rkey: u32,
-            remote_addr: u64,
-            imm_data: __be32,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, imm_data: __be32),
     >,
     pub wr_send: ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex)>,
     pub wr_send_imm:
         ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, imm_data: __be32)>,
-    pub wr_send_inv: ::core::option::Option<
-        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, invalidate_rkey: u32),
-    >,
+    pub wr_send_inv:
+        ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, invalidate_rkey: u32)>,
     pub wr_send_tso: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            hdr: *mut ::core::ffi::c_void,
-            hdr_sz: u16,
-            mss: u16,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, hdr: *mut ::core::ffi::c_void, hdr_sz: u16, mss: u16),
     >,
     pub wr_set_ud_addr: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            ah: *mut ibv_ah,
-            remote_qpn: u32,
-            remote_qkey: u32,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32),
     >,
     pub wr_set_xrc_srqn:
         ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, remote_srqn: u32)>,
     pub wr_set_inline_data: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            addr: *mut ::core::ffi::c_void,
-            length: usize,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, addr: *mut ::core::ffi::c_void, length: usize),
     >,
     pub wr_set_inline_data_list: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp_ex,
-            num_buf: usize,
-            buf_list: *const ibv_data_buf,
-        ),
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, num_buf: usize, buf_list: *const ibv_data_buf),
     >,
     pub wr_set_sge: ::core::option::Option<
         unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32),
@@ -1295,9 +1262,8 @@ pub struct ibv_qp_ex {
         unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex, num_sge: usize, sg_list: *const ibv_sge),
     >,
     pub wr_start: ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex)>,
-    pub wr_complete: ::core::option::Option<
-        unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex) -> ::core::ffi::c_int,
-    >,
+    pub wr_complete:
+        ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex) -> ::core::ffi::c_int>,
     pub wr_abort: ::core::option::Option<unsafe extern "C-unwind" fn(qp: *mut ibv_qp_ex)>,
     pub wr_atomic_write: ::core::option::Option<
         unsafe extern "C-unwind" fn(
@@ -1367,37 +1333,26 @@ pub struct ibv_cq_ex {
             attr: *mut ibv_poll_cq_attr,
         ) -> ::core::ffi::c_int,
     >,
-    pub next_poll: ::core::option::Option<
-        unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ::core::ffi::c_int,
-    >,
+    pub next_poll:
+        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ::core::ffi::c_int>,
     pub end_poll: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex)>,
-    pub read_opcode: ::core::option::Option<
-        unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ibv_wc_opcode,
-    >,
-    pub read_vendor_err:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
-    pub read_byte_len:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
-    pub read_imm_data:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> __be32>,
-    pub read_qp_num:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
-    pub read_src_qp:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
-    pub read_wc_flags: ::core::option::Option<
-        unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ::core::ffi::c_uint,
-    >,
-    pub read_slid:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_opcode:
+        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ibv_wc_opcode>,
+    pub read_vendor_err: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_byte_len: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_imm_data: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> __be32>,
+    pub read_qp_num: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_src_qp: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_wc_flags:
+        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> ::core::ffi::c_uint>,
+    pub read_slid: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
     pub read_sl: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u8>,
     pub read_dlid_path_bits:
         ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u8>,
     pub read_completion_ts:
         ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u64>,
-    pub read_cvlan:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u16>,
-    pub read_flow_tag:
-        ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_cvlan: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u16>,
+    pub read_flow_tag: ::core::option::Option<unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex) -> u32>,
     pub read_tm_info: ::core::option::Option<
         unsafe extern "C-unwind" fn(current: *mut ibv_cq_ex, tm_info: *mut ibv_wc_tm_info),
     >,
@@ -1684,10 +1639,7 @@ pub struct ibv_flow_action_esp_attr {
 #[derive(Copy, Clone)]
 pub struct _ibv_device_ops {
     pub _dummy1: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            device: *mut ibv_device,
-            cmd_fd: ::core::ffi::c_int,
-        ) -> *mut ibv_context,
+        unsafe extern "C-unwind" fn(device: *mut ibv_device, cmd_fd: ::core::ffi::c_int) -> *mut ibv_context,
     >,
     pub _dummy2: ::core::option::Option<unsafe extern "C-unwind" fn(context: *mut ibv_context)>,
 }
@@ -1726,16 +1678,11 @@ pub struct ibv_context_ops {
             port_attr: *mut _compat_ibv_port_attr,
         ) -> ::core::ffi::c_int,
     >,
-    pub _compat_alloc_pd:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_dealloc_pd:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_reg_mr:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_rereg_mr:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_dereg_mr:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_alloc_pd: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_dealloc_pd: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_reg_mr: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_rereg_mr: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_dereg_mr: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub alloc_mw: ::core::option::Option<
         unsafe extern "C-unwind" fn(pd: *mut ibv_pd, type_: ibv_mw_type) -> *mut ibv_mw,
     >,
@@ -1748,8 +1695,7 @@ pub struct ibv_context_ops {
     >,
     pub dealloc_mw:
         ::core::option::Option<unsafe extern "C-unwind" fn(mw: *mut ibv_mw) -> ::core::ffi::c_int>,
-    pub _compat_create_cq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_create_cq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub poll_cq: ::core::option::Option<
         unsafe extern "C-unwind" fn(
             cq: *mut ibv_cq,
@@ -1763,18 +1709,12 @@ pub struct ibv_context_ops {
             solicited_only: ::core::ffi::c_int,
         ) -> ::core::ffi::c_int,
     >,
-    pub _compat_cq_event:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_resize_cq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_destroy_cq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_create_srq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_modify_srq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_query_srq:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_cq_event: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_resize_cq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_destroy_cq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_create_srq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_modify_srq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_query_srq: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub _compat_destroy_srq:
         ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub post_srq_recv: ::core::option::Option<
@@ -1784,14 +1724,10 @@ pub struct ibv_context_ops {
             bad_recv_wr: *mut *mut ibv_recv_wr,
         ) -> ::core::ffi::c_int,
     >,
-    pub _compat_create_qp:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_query_qp:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_modify_qp:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_destroy_qp:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_create_qp: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_query_qp: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_modify_qp: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_destroy_qp: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub post_send: ::core::option::Option<
         unsafe extern "C-unwind" fn(
             qp: *mut ibv_qp,
@@ -1806,10 +1742,8 @@ pub struct ibv_context_ops {
             bad_wr: *mut *mut ibv_recv_wr,
         ) -> ::core::ffi::c_int,
     >,
-    pub _compat_create_ah:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
-    pub _compat_destroy_ah:
-        ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_create_ah: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
+    pub _compat_destroy_ah: ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub _compat_attach_mcast:
         ::core::option::Option<unsafe extern "C-unwind" fn() -> *mut ::core::ffi::c_void>,
     pub _compat_detach_mcast:
@@ -1925,8 +1859,7 @@ pub struct verbs_context {
             num_sges: u32,
         ) -> ::core::ffi::c_int,
     >,
-    pub alloc_null_mr:
-        ::core::option::Option<unsafe extern "C-unwind" fn(pd: *mut ibv_pd) -> *mut ibv_mr>,
+    pub alloc_null_mr: ::core::option::Option<unsafe extern "C-unwind" fn(pd: *mut ibv_pd) -> *mut ibv_mr>,
     pub read_counters: ::core::option::Option<
         unsafe extern "C-unwind" fn(
             counters: *mut ibv_counters,
@@ -1961,13 +1894,9 @@ pub struct verbs_context {
         ) -> *mut ibv_mr,
     >,
     pub alloc_dm: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            context: *mut ibv_context,
-            attr: *mut ibv_alloc_dm_attr,
-        ) -> *mut ibv_dm,
+        unsafe extern "C-unwind" fn(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm,
     >,
-    pub free_dm:
-        ::core::option::Option<unsafe extern "C-unwind" fn(dm: *mut ibv_dm) -> ::core::ffi::c_int>,
+    pub free_dm: ::core::option::Option<unsafe extern "C-unwind" fn(dm: *mut ibv_dm) -> ::core::ffi::c_int>,
     pub modify_flow_action_esp: ::core::option::Option<
         unsafe extern "C-unwind" fn(
             action: *mut ibv_flow_action,
@@ -1984,10 +1913,7 @@ pub struct verbs_context {
         ) -> *mut ibv_flow_action,
     >,
     pub modify_qp_rate_limit: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp,
-            attr: *mut ibv_qp_rate_limit_attr,
-        ) -> ::core::ffi::c_int,
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp, attr: *mut ibv_qp_rate_limit_attr) -> ::core::ffi::c_int,
     >,
     pub alloc_parent_domain: ::core::option::Option<
         unsafe extern "C-unwind" fn(
@@ -2004,10 +1930,7 @@ pub struct verbs_context {
         ) -> *mut ibv_td,
     >,
     pub modify_cq: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            cq: *mut ibv_cq,
-            attr: *mut ibv_modify_cq_attr,
-        ) -> ::core::ffi::c_int,
+        unsafe extern "C-unwind" fn(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> ::core::ffi::c_int,
     >,
     pub post_srq_ops: ::core::option::Option<
         unsafe extern "C-unwind" fn(
@@ -2028,10 +1951,7 @@ pub struct verbs_context {
     pub destroy_wq:
         ::core::option::Option<unsafe extern "C-unwind" fn(wq: *mut ibv_wq) -> ::core::ffi::c_int>,
     pub modify_wq: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            wq: *mut ibv_wq,
-            wq_attr: *mut ibv_wq_attr,
-        ) -> ::core::ffi::c_int,
+        unsafe extern "C-unwind" fn(wq: *mut ibv_wq, wq_attr: *mut ibv_wq_attr) -> ::core::ffi::c_int,
     >,
     pub create_wq: ::core::option::Option<
         unsafe extern "C-unwind" fn(
@@ -2060,22 +1980,15 @@ pub struct verbs_context {
             attr_size: usize,
         ) -> ::core::ffi::c_int,
     >,
-    pub ibv_destroy_flow: ::core::option::Option<
-        unsafe extern "C-unwind" fn(flow: *mut ibv_flow) -> ::core::ffi::c_int,
-    >,
+    pub ibv_destroy_flow:
+        ::core::option::Option<unsafe extern "C-unwind" fn(flow: *mut ibv_flow) -> ::core::ffi::c_int>,
     pub ABI_placeholder2: ::core::option::Option<unsafe extern "C-unwind" fn()>,
     pub ibv_create_flow: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            qp: *mut ibv_qp,
-            flow_attr: *mut ibv_flow_attr,
-        ) -> *mut ibv_flow,
+        unsafe extern "C-unwind" fn(qp: *mut ibv_qp, flow_attr: *mut ibv_flow_attr) -> *mut ibv_flow,
     >,
     pub ABI_placeholder1: ::core::option::Option<unsafe extern "C-unwind" fn()>,
     pub open_qp: ::core::option::Option<
-        unsafe extern "C-unwind" fn(
-            context: *mut ibv_context,
-            attr: *mut ibv_qp_open_attr,
-        ) -> *mut ibv_qp,
+        unsafe extern "C-unwind" fn(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp,
     >,
     pub create_qp_ex: ::core::option::Option<
         unsafe extern "C-unwind" fn(
@@ -2098,9 +2011,8 @@ pub struct verbs_context {
             xrcd_init_attr: *mut ibv_xrcd_init_attr,
         ) -> *mut ibv_xrcd,
     >,
-    pub close_xrcd: ::core::option::Option<
-        unsafe extern "C-unwind" fn(xrcd: *mut ibv_xrcd) -> ::core::ffi::c_int,
-    >,
+    pub close_xrcd:
+        ::core::option::Option<unsafe extern "C-unwind" fn(xrcd: *mut ibv_xrcd) -> ::core::ffi::c_int>,
     pub _ABI_placeholder3: u64,
     pub sz: usize,
     pub context: ibv_context,

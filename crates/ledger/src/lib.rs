@@ -239,7 +239,7 @@ impl Ledger {
 }
 
 /// A close between its two ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Closing {
     device: u32,

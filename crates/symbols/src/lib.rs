@@ -4,6 +4,7 @@
 
 pub mod c;
 pub mod cases;
+pub mod map;
 pub mod provider;
 pub mod signatures;
 

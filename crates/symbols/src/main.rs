@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use ibv_sa_symbols::provider::Until;
-use ibv_sa_symbols::{cases, provider, signatures, table};
+use ibv_sa_symbols::{map, cases, provider, signatures, table};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let text = match what.as_str() {
         "provider" => provider::source(&table, until),
         "provider-map" => provider::version_script(&table, until),
+        "map" => map::version_script(&table),
         "cases" => cases::source(&table),
         _ => return usage(),
     };
@@ -36,7 +37,7 @@ fn check_signatures(header: Option<String>) -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: ibv-sa-symbols provider|provider-map|cases [all|none|IBVERBS_1.N]");
+    eprintln!("usage: ibv-sa-symbols map|provider|provider-map|cases [all|none|IBVERBS_1.N]");
     eprintln!("       ibv-sa-symbols signatures HEADER");
     ExitCode::from(2)
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::c::{arguments, c_type, is_pointer, parameters, structures};
+use crate::map::chain;
 use crate::{Symbol, parse};
 
 /// Entries of the ops tables that the symbol table does not name, because their inline functions do
@@ -123,7 +124,7 @@ impl Until {
     }
 }
 
-fn minor(node: &str) -> Option<u32> {
+pub(crate) fn minor(node: &str) -> Option<u32> {
     node.strip_prefix("IBVERBS_1.")?.parse().ok()
 }
 
@@ -237,21 +238,8 @@ fn function(stub: &Stub, index: usize) -> String {
 
 /// The version script of the provider.
 pub fn version_script(table: &[Symbol], until: Until) -> String {
-    let mut nodes: Vec<&str> = table.iter().map(|symbol| symbol.node.as_str()).collect();
-    nodes.retain(|node| node.starts_with("IBVERBS_") && until.has(node));
-    nodes.sort_by_key(|node| minor(node));
-    nodes.dedup();
-
     let mut out = String::from("/* Made by `ibv-sa-symbols provider-map`. */\n");
-    let mut previous = String::new();
-    for node in nodes {
-        let _ = writeln!(out, "{node} {{\n\tglobal:");
-        for symbol in table.iter().filter(|symbol| symbol.node == node) {
-            let _ = writeln!(out, "\t\t{};", symbol.name);
-        }
-        let _ = writeln!(out, "}}{previous};\n");
-        previous = format!(" {node}");
-    }
+    out += &chain(table, |node| until.has(node));
     out += "SCRIPTED_1.0 {\n\tglobal:\n\t\tscripted_*;\n\tlocal:\n\t\t*;\n};\n";
     out
 }

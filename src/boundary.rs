@@ -1,0 +1,94 @@
+//! Where our own work ends and the program's begins.
+//!
+//! Work of ours runs inside [`bookkeeping`]: errno is as it was afterwards, a panic goes no further. One panic
+//! switches all bookkeeping off for the rest of the process: the program goes on as if we were not there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ibv_sa_ledger::Ledger;
+use libc::c_int;
+
+use crate::{settings, state, stderr};
+
+static FAULTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a fault of ours has switched bookkeeping off.
+pub(crate) fn faulted() -> bool {
+    FAULTED.load(Relaxed)
+}
+
+/// Runs `work` on the books of this process, if anybody will read them.
+#[inline]
+pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
+    if faulted() {
+        return;
+    }
+    contain((), || {
+        if settings::get().report.is_none() {
+            return;
+        }
+        if cfg!(feature = "panic-probe") {
+            panic!("panic probe");
+        }
+        if let Some(ledger) = state::ledger() {
+            work(ledger);
+        }
+    });
+}
+
+/// Runs `work` with errno kept; a panic becomes one line on stderr and the value `otherwise`.
+#[inline]
+pub(crate) fn contain<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
+    let errno = errno();
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        FAULTED.store(true, Relaxed);
+        // A panic's payload may itself panic when dropped.
+        std::mem::forget(panic);
+        otherwise
+    });
+    set_errno(errno);
+    result
+}
+
+/// Replaces the panic message of the standard library, which writes to stderr whatever became of it.
+pub(crate) fn silence_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        let place = panic.location().map(|l| format!("{}:{}", l.file(), l.line())).unwrap_or_default();
+        stderr::say(&format!(
+            "internal error at {place}: {message}; counting is off, all calls go straight to libibverbs"
+        ));
+    }));
+}
+
+/// This thread's errno.
+#[inline]
+pub(crate) fn errno() -> c_int {
+    // SAFETY: __errno_location (errno(3)) always returns this thread's valid errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets this thread's errno.
+#[inline]
+pub(crate) fn set_errno(value: c_int) {
+    // SAFETY: as in `errno`.
+    unsafe { *libc::__errno_location() = value }
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+/// Runs `work`, which may block or do I/O, with cancellation of this thread held off
+/// (pthread_setcancelstate(3)): a cancellation in the middle of our code would abort the program.
+pub(crate) fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
+    const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    let mut old = 0;
+    // SAFETY: the out pointer is valid; the call has no other precondition.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut old) };
+    let result = work();
+    // SAFETY: restores the value read above.
+    unsafe { pthread_setcancelstate(old, &mut old) };
+    result
+}

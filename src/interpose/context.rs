@@ -1,0 +1,130 @@
+//! Contexts: opened, imported, adopted when first seen, closed; and the device list, where most programs begin.
+
+use core::ffi::CStr;
+
+use ibv_sa_ledger::Closing;
+
+use crate::abi::*;
+use crate::boundary::{bookkeeping, contain, set_errno};
+use crate::forward::absent;
+use crate::interpose::trampoline;
+use crate::provider::{self, real};
+use crate::settings;
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    match real::ibv_get_device_list() {
+        // SAFETY: the caller's promises are those that the real function asks for.
+        Some(function) => unsafe { function(num_devices) },
+        None => no_device_list(),
+    }
+}
+
+/// Without any libibverbs the list fails as libibverbs itself does where the kernel has no RDMA: ENOSYS.
+#[cold]
+extern "C" fn no_device_list() -> *mut *mut ibv_device {
+    set_errno(if provider::exists() { libc::EOPNOTSUPP } else { libc::ENOSYS });
+    core::ptr::null_mut()
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
+    let Some(function) = real::ibv_open_device() else { return absent!(null) };
+    // SAFETY: the caller's promises are those that the real function asks for.
+    let context = unsafe { function(device) };
+    // SAFETY: NULL, or a context that the real function has just made.
+    unsafe { opened(context) };
+    context
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
+    let Some(function) = real::ibv_import_device() else { return absent!(null) };
+    // SAFETY: the caller's promises are those that the real function asks for.
+    let context = unsafe { function(cmd_fd) };
+    // SAFETY: NULL, or a context that the real function has just made.
+    unsafe { opened(context) };
+    context
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ibv_close_device(context: *mut ibv_context) -> c_int {
+    let Some(function) = real::ibv_close_device() else { return absent!(minus1) };
+    let closing = before_close(context);
+    // SAFETY: the caller's promises are those that the real function asks for.
+    let result = unsafe { function(context) };
+    after_close(closing, context, result);
+    result
+}
+
+#[inline(never)]
+extern "C" fn before_close(context: *mut ibv_context) -> Closing {
+    let mut closing = Closing::default();
+    bookkeeping(|ledger| closing = ledger.context_closing(context.addr()));
+    closing
+}
+
+#[inline(never)]
+extern "C" fn after_close(closing: Closing, context: *mut ibv_context, result: c_int) {
+    bookkeeping(|ledger| ledger.context_close_ended(closing, context.addr(), result == 0));
+}
+
+/// # Safety
+/// `context` is NULL or open.
+#[inline(never)]
+unsafe extern "C" fn opened(context: *mut ibv_context) {
+    if context.is_null() {
+        return;
+    }
+    bookkeeping(|ledger| {
+        // SAFETY: open, as the caller promises.
+        unsafe {
+            ledger.context_opened(context.addr(), device_name(context));
+            trampoline::watch(context, ledger);
+        }
+    });
+}
+
+/// Takes a context into the books that did not come through our open or import: libraries have open calls of
+/// their own (mlx5dv_open_device).
+///
+/// # Safety
+/// `context` is NULL or open.
+#[inline(never)]
+pub(crate) unsafe extern "C" fn adopt(context: *mut ibv_context) {
+    if context.is_null() {
+        // The first RDMA call reads the settings, whatever it is.
+        contain((), || {
+            settings::get();
+        });
+        return;
+    }
+    // SAFETY: open, as the caller promises.
+    bookkeeping(|ledger| unsafe { adopt_into(ledger, context) });
+}
+
+/// # Safety
+/// `context` is open.
+pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context: *mut ibv_context) {
+    if !ledger.knows_context(context.addr()) {
+        // SAFETY: open, as the caller promises.
+        unsafe {
+            ledger.context_adopted(context.addr(), device_name(context));
+            trampoline::watch(context, ledger);
+        }
+    }
+}
+
+/// # Safety
+/// `context` is open; the result lives as long as its device.
+unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a [u8] {
+    // SAFETY: an open context points at its device (struct ibv_context, <infiniband/verbs.h>), whose name is a
+    // NUL-terminated array.
+    unsafe {
+        let device = (*context).device;
+        if device.is_null() {
+            return b"";
+        }
+        CStr::from_ptr((&raw const (*device).name).cast()).to_bytes()
+    }
+}

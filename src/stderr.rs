@@ -1,0 +1,111 @@
+//! Lines on the program's stderr, which is not ours.
+//!
+//! Never a signal, never a wait, never into a file that has taken the place of stderr since we first looked.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use crate::boundary::uncancelled;
+
+/// Device and inode of fd 2 when the first RDMA call was made; inode 0 means: not known, stay silent.
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes which file stderr is now.
+pub(crate) fn remember_identity() {
+    if let Some((device, inode)) = identity() {
+        DEVICE.store(device, Relaxed);
+        INODE.store(inode, Release);
+    }
+}
+
+/// Lines that could not be written.
+pub(crate) fn dropped() -> u64 {
+    DROPPED.load(Relaxed)
+}
+
+/// Writes one line with our prefix, or counts it as dropped.
+pub(crate) fn say(line: &str) {
+    write_lines(&format!("ibv_sa[{}]: {line}\n", std::process::id()));
+}
+
+/// Writes lines that have their prefix already, or counts those that cannot be written.
+pub(crate) fn write_lines(lines: &str) {
+    uncancelled(|| {
+        for line in lines.split_inclusive('\n') {
+            // A pipe takes up to PIPE_BUF bytes whole (pipe(7)); JSON lines may be longer.
+            if !line.as_bytes().chunks(libc::PIPE_BUF).all(write_now) {
+                DROPPED.fetch_add(1, Relaxed);
+            }
+        }
+    });
+}
+
+fn identity() -> Option<(u64, u64)> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: fstat fills the structure when it returns 0 (stat(2)).
+    let stat = unsafe {
+        if libc::fstat(2, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        stat.assume_init()
+    };
+    Some((stat.st_dev, stat.st_ino))
+}
+
+fn write_now(bytes: &[u8]) -> bool {
+    let expected = (DEVICE.load(Relaxed), INODE.load(Acquire));
+    if expected.1 == 0 || identity() != Some(expected) {
+        return false;
+    }
+    let mut ready = libc::pollfd { fd: 2, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one valid pollfd; a timeout of 0 never waits.
+    let polled = unsafe { libc::poll(&mut ready, 1, 0) };
+    if polled != 1 || ready.revents != libc::POLLOUT {
+        return false;
+    }
+    let written = without_signals(|| {
+        // SAFETY: the buffer is valid for its length.
+        match unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) } {
+            -1 => Err(io::Error::last_os_error()),
+            written => Ok(written as usize),
+        }
+    });
+    written.is_ok_and(|written| written == bytes.len())
+}
+
+/// Runs `write` so that this process never sees the signals it may raise: SIGPIPE for a pipe without a reader,
+/// SIGXFSZ for a file at its size limit (setrlimit(2)).
+pub(crate) fn without_signals<R>(write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    // SAFETY: all sets are initialised before use; the mask is restored to what it was. A signal that was
+    // pending before stays pending; one that our write raised is directed at this thread (signal(7)) and is
+    // taken by sigtimedwait, which does not wait with a zero timeout.
+    unsafe {
+        let mut ours: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut ours);
+        libc::sigaddset(&mut ours, libc::SIGPIPE);
+        libc::sigaddset(&mut ours, libc::SIGXFSZ);
+        let mut pending: libc::sigset_t = std::mem::zeroed();
+        libc::sigpending(&mut pending);
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, &ours, &mut old);
+        let result = write();
+        let raised = match result.as_ref().err().and_then(io::Error::raw_os_error) {
+            Some(libc::EPIPE) => Some(libc::SIGPIPE),
+            Some(libc::EFBIG) => Some(libc::SIGXFSZ),
+            _ => None,
+        };
+        if let Some(signal) = raised
+            && libc::sigismember(&pending, signal) == 0
+        {
+            let mut one: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut one);
+            libc::sigaddset(&mut one, signal);
+            let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::sigtimedwait(&one, std::ptr::null_mut(), &zero);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        result
+    }
+}
