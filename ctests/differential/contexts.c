@@ -16,10 +16,11 @@ static void devices(void)
 		struct ibv_device **list = ibv_get_device_list(&n);
 		say_pointer("list", list);
 		say(" %d devices\n", n);
-		for (int i = 0; i < n; i++)
-			say(" %s index %d guid %016llx\n", ibv_get_device_name(list[i]),
-			    ibv_get_device_index(list[i]),
-			    (unsigned long long)ibv_get_device_guid(list[i]));
+		for (int i = 0; i < n; i++) {
+			say(" %s\n", ibv_get_device_name(list[i]));
+			say(" index %d\n", ibv_get_device_index(list[i]));
+			say(" guid %016llx\n", (unsigned long long)ibv_get_device_guid(list[i]));
+		}
 		ibv_free_device_list(list);
 	}
 

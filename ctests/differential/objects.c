@@ -209,6 +209,9 @@ void objects_open(void)
 
 void objects_close(void)
 {
+	// The addresses may come back for something else.
+	for (size_t i = 0; i < NAMES; i++)
+		scripted.name(*(void **)names[i].object, NULL);
 	MUST(!ibv_free_dm(objects.dm));
 	MUST(!ibv_destroy_wq(objects.wq));
 	MUST(!ibv_destroy_qp(&objects.qp_ex->qp_base));
@@ -221,6 +224,7 @@ void objects_close(void)
 	MUST(!ibv_close_device(objects.context));
 	ibv_free_device_list(objects.list);
 	free_simple();
+	memset(&objects, 0, sizeof(objects));
 }
 
 static int pretend_poll(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)

@@ -85,14 +85,18 @@ static void read_all(struct ibv_cq_ex *cq)
 {
 	struct ibv_wc_tm_info tm_info = { .tag = 1, .priv = 2 };
 
-	say(" status %d wr_id 0x%llx opcode %d vendor_err 0x%x byte_len 0x%x imm 0x%x\n", cq->status,
-	    (unsigned long long)cq->wr_id, OFFERED(ibv_wc_read_opcode)(cq),
-	    OFFERED(ibv_wc_read_vendor_err)(cq), OFFERED(ibv_wc_read_byte_len)(cq),
-	    OFFERED(ibv_wc_read_imm_data)(cq));
-	say(" qp_num 0x%x src_qp 0x%x flags 0x%x slid 0x%x sl 0x%x bits 0x%x\n",
-	    OFFERED(ibv_wc_read_qp_num)(cq), OFFERED(ibv_wc_read_src_qp)(cq),
-	    OFFERED(ibv_wc_read_wc_flags)(cq), OFFERED(ibv_wc_read_slid)(cq),
-	    OFFERED(ibv_wc_read_sl)(cq), OFFERED(ibv_wc_read_dlid_path_bits)(cq));
+	say(" status %d wr_id 0x%llx\n", cq->status, (unsigned long long)cq->wr_id);
+#define READ(member) say(" " #member " 0x%x\n", (unsigned int)OFFERED(ibv_wc_read_##member)(cq))
+	READ(opcode);
+	READ(vendor_err);
+	READ(byte_len);
+	READ(imm_data);
+	READ(qp_num);
+	READ(src_qp);
+	READ(wc_flags);
+	READ(slid);
+	READ(sl);
+	READ(dlid_path_bits);
 	OFFERED(ibv_wc_read_tm_info)(cq, &tm_info);
 }
 

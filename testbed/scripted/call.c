@@ -97,7 +97,7 @@ void scripted_name(const void *address, const char *name)
 	pthread_mutex_lock(&name_lock);
 	struct name *slot = name_slot(address);
 	if (slot)
-		*slot = (struct name){ .address = address, .name = name };
+		*slot = (struct name){ .address = name ? address : NULL, .name = name };
 	pthread_mutex_unlock(&name_lock);
 }
 

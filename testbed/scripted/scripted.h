@@ -48,7 +48,7 @@ void scripted_reset(void);
 unsigned long scripted_calls(const char *function);
 
 /* In the trace this address is shown by this name (kept by pointer). Objects that the provider
- * makes have names already. Other addresses are shown as "ptr". */
+ * makes have names already. Other addresses are shown as "ptr". NULL takes the name away. */
 void scripted_name(const void *address, const char *name);
 
 /* ---- devices and contexts ------------------------------------------------------------------ */
