@@ -57,8 +57,7 @@ build/panic/libibv_sa.so.1: build/libibv_sa.map $(RUST_SOURCES)
 
 comma := ,
 
-build/scripted/libibverbs.so.1: build/symbols $(wildcard testbed/scripted/*)
-	IBV_SA_SYMBOLS=$(CURDIR)/build/symbols testbed/scripted/build.sh build/scripted
+include testbed/scripted/scripted.mk
 
 build/ibv_sa.pc: ibv_sa.pc.in Cargo.toml
 	@mkdir -p build
