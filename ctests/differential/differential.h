@@ -6,7 +6,8 @@
  *   differential.c   made from the symbol table: how to call each function
  *   run.c            calls each one with every answer that a provider may give
  *   objects.c        the objects that are passed, and their names in the trace
- *   scenario*.c      what functions do together: events, acks, destroys, polls
+ *   threads.c        calls all of them at once
+ *   events.c, polls.c, contexts.c   what functions do together
  */
 #ifndef DIFFERENTIAL_H
 #define DIFFERENTIAL_H
@@ -137,6 +138,8 @@ void control_open(void);
 
 void run_all(void);
 int run_absent(const char *until);
+void run_threads(void);
+void use_exported(unsigned int *own, unsigned int *inlines);
 
 void scenario_events(void);
 void scenario_completions(void);

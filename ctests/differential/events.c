@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ static void get_async(struct ibv_context *context, struct ibv_async_event *event
 struct destroy {
 	pthread_t thread;
 	int (*destroy)(void *object);
+	const char *function;
 	void *object;
 	int value;
 	int err;
@@ -59,8 +61,11 @@ static void *destroy_thread(void *argument)
 static void destroy_begin(struct destroy *destroy)
 {
 	struct timespec while_it_waits = { .tv_nsec = 20 * 1000 * 1000 };
+	unsigned long calls = scripted.calls(destroy->function);
 
 	MUST(!pthread_create(&destroy->thread, NULL, destroy_thread, destroy));
+	while (scripted.calls(destroy->function) == calls)
+		sched_yield();
 	nanosleep(&while_it_waits, NULL);
 	say("destroy %s\n", destroy->done ? "is done" : "waits");
 }
@@ -171,7 +176,7 @@ static void acked_late(void)
 	for (int i = 8; i >= 1; i--)
 		ibv_ack_async_event(&events[i]);
 
-	struct destroy destroy = { .destroy = destroy_qp, .object = qps[0] };
+	struct destroy destroy = { .destroy = destroy_qp, .function = "ibv_destroy_qp", .object = qps[0] };
 	destroy_begin(&destroy);
 	errno = UNTOUCHED;
 	say_int("destroy_qp 1", ibv_destroy_qp(qps[1]));
@@ -331,7 +336,7 @@ void scenario_completions(void)
 	    cqs[1]->comp_events_completed, errno);
 	MUST(!scripted.comp(channel, cqs[0])); // never read
 	say_int("destroy_cq 0", ibv_destroy_cq(cqs[0]));
-	struct destroy destroy = { .destroy = destroy_cq, .object = cqs[1] };
+	struct destroy destroy = { .destroy = destroy_cq, .function = "ibv_destroy_cq", .object = cqs[1] };
 	destroy_begin(&destroy);
 	ibv_ack_cq_events(cqs[1], 1);
 	destroy_end(&destroy);

@@ -233,20 +233,31 @@ void *offered(const char *name)
 	die(name, __FILE__, __LINE__);
 }
 
-void run_all(void)
+// Where a library offers an inline function as a symbol, the symbol is called.
+void use_exported(unsigned int *own, unsigned int *inlines)
 {
-	unsigned int own = 0, inlines = 0;
-
+	*own = *inlines = 0;
 	for (unsigned int i = 0; i < function_count; i++) {
 		const struct function *function = &functions[i];
 
-		if (function->pointer) {
-			void *symbol = dlvsym(RTLD_DEFAULT, function->name, "IBV_SA_1.0");
-			if (symbol)
-				*function->pointer = symbol;
-			own += symbol != NULL;
-			inlines += symbol == NULL;
-		}
+		if (!function->pointer)
+			continue;
+		void *symbol = dlvsym(RTLD_DEFAULT, function->name, "IBV_SA_1.0");
+		if (symbol)
+			*function->pointer = symbol;
+		*own += symbol != NULL;
+		*inlines += symbol == NULL;
+	}
+}
+
+void run_all(void)
+{
+	unsigned int own, inlines;
+
+	use_exported(&own, &inlines);
+	for (unsigned int i = 0; i < function_count; i++) {
+		const struct function *function = &functions[i];
+
 		if (function->scripted)
 			run(function);
 		else if (*function->pointer)
@@ -334,6 +345,13 @@ int main(int argc, char **argv)
 
 	control_open();
 	objects_open();
+	if (argc == 2 && !strcmp(argv[1], "threads")) {
+		unsigned int own, inlines;
+
+		use_exported(&own, &inlines);
+		run_threads();
+		return 0;
+	}
 	run_all();
 	objects_close();
 	scenario_events();

@@ -243,10 +243,11 @@ bool scripted_called(struct scripted_function *function, const struct scripted_a
 {
 	int before = errno;
 
-	atomic_fetch_add_explicit(&function->calls, 1, memory_order_relaxed);
 	pthread_once(&trace_once, trace_open);
 	if (trace_fd >= 0)
 		trace(function, args, nargs);
+	// After the trace: who sees the count may write the next line.
+	atomic_fetch_add(&function->calls, 1);
 	errno = before;
 	if (!atomic_load_explicit(&function->told, memory_order_acquire))
 		return false;

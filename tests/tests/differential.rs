@@ -37,7 +37,7 @@ fn program(compiler: Compiler, library: &[&str]) -> PathBuf {
     generate();
     let text = |path: PathBuf| path.to_str().expect("a path in UTF-8").to_string();
     let mut args = vec![format!("-I{}", text(path("ctests/differential")))];
-    let sources = ["run", "objects", "events", "polls", "contexts"];
+    let sources = ["run", "threads", "objects", "events", "polls", "contexts"];
     args.extend(sources.map(|name| text(path(format!("ctests/differential/{name}.c")))));
     args.extend(library.iter().map(|arg| arg.to_string()));
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -166,6 +166,29 @@ fn linked_before_libibverbs_changes_nothing() {
     let run = tracing(&exe).library_path(shim_dir(flavour)).scripted().run().assert_ok();
     assert_same_trace(&run, "linked with both");
     check_exported(&run);
+}
+
+/// Every function at once from many threads: also the first calls, that look the function up.
+#[test]
+fn threads_get_their_answers() {
+    let exe = linked_with_libibverbs();
+    let run = |exe: &Path| Run::new(exe).arg("threads").env("SCRIPTED_LIBRARY", scripted());
+    let without = run(&exe).scripted().run().assert_ok();
+    for flavour in FLAVOURS {
+        for report in REPORTS {
+            let linked = linked_with_shim(flavour);
+            let mut runs = [
+                run(&exe).scripted().shim(flavour),
+                run(&linked).library_path(shim_dir(flavour)).env("IBV_SA_PROVIDER", scripted()),
+            ];
+            if let Some(report) = report {
+                runs = runs.map(|run| run.env("IBV_SA_REPORT", report));
+            }
+            for run in runs {
+                assert_eq!(without.stdout, run.run().assert_ok().stdout, "{flavour:?}, report {report:?}");
+            }
+        }
+    }
 }
 
 /// The same under valgrind: the shim reads and writes no memory that is not its own or the caller's.
