@@ -333,6 +333,16 @@ int run_absent(const char *until)
 	return wrong;
 }
 
+static void run_scenarios(void)
+{
+	scenario_events();
+	scenario_completions();
+	scenario_polls();
+	scenario_extended();
+	scenario_contexts();
+	MUST(scripted.alive() == 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "list")) {
@@ -344,6 +354,13 @@ int main(int argc, char **argv)
 		return run_absent(argv[2]) ? 1 : 0;
 
 	control_open();
+	if (argc == 2 && !strcmp(argv[1], "scenarios")) {
+		unsigned int own, inlines;
+
+		use_exported(&own, &inlines);
+		run_scenarios();
+		return 0;
+	}
 	objects_open();
 	if (argc == 2 && !strcmp(argv[1], "threads")) {
 		unsigned int own, inlines;
@@ -354,11 +371,6 @@ int main(int argc, char **argv)
 	}
 	run_all();
 	objects_close();
-	scenario_events();
-	scenario_completions();
-	scenario_polls();
-	scenario_extended();
-	scenario_contexts();
-	MUST(scripted.alive() == 0);
+	run_scenarios();
 	return 0;
 }

@@ -450,3 +450,74 @@ fn the_scripted_provider_is_clean() {
         .assert_ok();
     assert_same_trace(&run, "under the sanitizers");
 }
+
+// ---- the report -------------------------------------------------------------------------------
+
+/// How often a line of the trace begins like this.
+fn lines(trace: &str, beginning: &str) -> u64 {
+    trace.lines().filter(|line| line.starts_with(beginning)).count() as u64
+}
+
+/// What `get` finds in each device of the report, added up.
+fn total(report: &serde_json::Value, get: impl Fn(&serde_json::Value) -> u64) -> u64 {
+    let devices = report["devices"].as_array().expect("a list of devices");
+    devices.iter().map(get).sum()
+}
+
+/// The report counts what the trace shows: objects, contexts, events, acks, completions.
+#[test]
+fn the_report_counts_what_happened() {
+    for flavour in FLAVOURS {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let file = dir.path().join("report.json");
+        let run = tracing(&linked_with_libibverbs())
+            .arg("scenarios")
+            .scripted()
+            .shim(flavour)
+            .env("IBV_SA_REPORT", format!("json:{}", file.display()))
+            .run()
+            .assert_ok();
+        let trace = run.stdout.as_str();
+        let report = fs::read_to_string(&file).expect("the report is written");
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+
+        // Objects have numbers in the trace, so the highest one is how many there were.
+        for (name, kind) in
+            [("QP", "qp"), ("CQ", "cq"), ("SRQ", "srq"), ("WQ", "wq"), ("Channel", "comp_channel")]
+        {
+            let made = (1..).take_while(|n| trace.contains(&format!("({name}#{n})"))).count() as u64;
+            let created = total(&report, |device| number(&device["objects"][kind]["created"]));
+            let destroyed = total(&report, |device| number(&device["objects"][kind]["destroyed"]));
+            assert_eq!((created, destroyed), (made, made), "{flavour:?}: {kind} created and destroyed");
+        }
+        let opened = lines(trace, "ibv_open_device(") + lines(trace, "import = pointer");
+        let contexts = |what| total(&report, |device| number(&device["contexts"][what]));
+        assert_eq!(contexts("opened"), opened, "{flavour:?}: opened");
+        assert_eq!(contexts("adopted"), 6, "{flavour:?}: opened around ibv_open_device");
+        assert_eq!(contexts("closed"), lines(trace, "ibv_close_device("), "{flavour:?}: closed");
+
+        let asyncs = total(&report, |device| {
+            let types = device["async_events"].as_object().expect("counts by type");
+            types.values().map(number).sum()
+        });
+        assert_eq!(asyncs, lines(trace, "get_async = 0"), "{flavour:?}: asynchronous events");
+        let comps = |what| total(&report, |device| number(&device["comp_events"][what]));
+        let got = lines(trace, "get_cq = 0");
+        assert_eq!((comps("got"), comps("acked")), (got, got), "{flavour:?}: completion events");
+
+        // Devices 0 to 15 could be watched: there is a hook for each of 16 poll functions.
+        let statuses = |device: u64| {
+            let first = device % 10;
+            (first..first + 10).map(|i| if i % 5 == 4 { 100 + i } else { i % 3 * 5 })
+        };
+        let failed: usize = (0..16).map(|device| statuses(device).filter(|s| *s != 0).count()).sum();
+        // Two rounds of ten; one poll of each context around, which fails; one of an extended CQ.
+        let completions = |what| total(&report, |device| number(&device["completions"][what]));
+        assert_eq!(completions("polled"), 2 * 10 * 16 + 6 + 1, "{flavour:?}: completions");
+        assert_eq!(completions("failed"), 2 * failed as u64 + 6, "{flavour:?}: failed completions");
+        let gaps = report["gaps"].to_string();
+        assert!(gaps.contains("16 context"), "unwatched contexts are told: {gaps}");
+        assert_eq!(report["partial"], true);
+    }
+}
