@@ -1,0 +1,58 @@
+#!/bin/bash
+# style.sh - formatting, lints, docs, licences, scripts, and whether generated files are what their sources say.
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.." || exit 1
+
+passed=0 failed=0
+log=$(mktemp) made=$(mktemp -d)
+trap 'rm -rf "$log" "$made"' EXIT
+
+# check NAME COMMAND...: runs it, shows its output only when it fails.
+check() {
+  local name=$1; shift
+  if "$@" >"$log" 2>&1; then
+    passed=$((passed + 1)); echo "ok      $name"
+  else
+    failed=$((failed + 1)); echo "FAILED  $name"; cat "$log"
+  fi
+}
+
+same() { # COMMITTED MADE HOW
+  diff -u "$1" "$2" || { echo "$1 is not what its source makes: run \`$3\` and commit"; return 1; }
+}
+bindings() { IBV_SA_GENERATE_DIR=$made cargo build -q --features bindings && same src/abi/verbs.rs "$made/verbs.rs" "make bindings"; }
+header() { IBV_SA_GENERATE_DIR=$made cargo build -q --features header && same include/infiniband/ibv_sa.h "$made/ibv_sa.h" "make header"; }
+man_page() { pandoc -s -t man man/ibv_sa.7.md -o "$made/ibv_sa.7" && same man/ibv_sa.7 "$made/ibv_sa.7" "pandoc -s -t man man/ibv_sa.7.md -o man/ibv_sa.7"; }
+man_renders() { man --warnings -l man/ibv_sa.7 2>&1 >/dev/null | { ! grep .; }; }
+header_alone() { # COMPILER LANGUAGE STANDARD
+  printf '#include <infiniband/ibv_sa.h>\n%s\nint main(void) { return ibv_sa_version() == 0; }\n' "$4" |
+    "$1" -x "$2" -std="$3" -Wall -Wextra -Werror -Iinclude -c -o /dev/null -
+}
+licences() { build/tools/bin/cargo-deny --offline check licenses bans sources; }
+scripts() { git ls-files '*.sh' .ci/run | xargs shellcheck; }
+unsafe_kept_out() { # every crate but the shim forbids unsafe code
+  local lib
+  for lib in crates/*/src/lib.rs tests/src/lib.rs; do
+    grep -q '^#!\[forbid(unsafe_code)\]' "$lib" || { echo "$lib lacks #![forbid(unsafe_code)]"; return 1; }
+  done
+}
+
+check "rustfmt" cargo fmt --all --check
+check "clippy" cargo clippy -q --workspace --all-targets -- -D warnings
+check "clippy, panic-probe" cargo clippy -q --features panic-probe -- -D warnings
+check "rustdoc" env RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc -q --workspace --no-deps --document-private-items
+check "licences (cargo deny)" licences
+check "third-party notices" tools/notices.py --check
+check "shellcheck" scripts
+check "bindings are current" bindings
+check "header is current" header
+check "man page is current" man_page
+check "man page renders" man_renders
+check "header, C99" header_alone gcc c c99 ""
+check "header, C11 after verbs.h" header_alone gcc c c11 "#include <infiniband/verbs.h>"
+check "header, C++17" header_alone g++ c++ c++17 ""
+check "header, clang" header_alone clang c c99 ""
+check "unsafe code only in the shim" unsafe_kept_out
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
