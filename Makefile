@@ -10,6 +10,7 @@ MANDIR  ?= $(PREFIX)/share/man
 DOCDIR  ?= $(PREFIX)/share/doc/libibv_sa
 CC      ?= cc
 CARGO   ?= cargo
+DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
 LINK_FLAGS := -shared -Wl,-soname,libibv_sa.so.1 -Wl,--no-undefined-version -Wl,--gc-sections \
@@ -19,9 +20,86 @@ LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lpthread -lm -ldl -lc
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock build.rs
 
-.PHONY: all setup demo test soak bench install uninstall clean help bindings header
+.PHONY: all setup demo test test-style test-unit test-host test-kernel soak bench install uninstall clean help \
+  bindings header setup-build setup-test setup-kernel flavours
 
-all: build/release/libibv_sa.so.1 build/ibv_sa.pc
+## make            build build/release/libibv_sa.so.1
+all: setup-build build/release/libibv_sa.so.1 build/ibv_sa.pc
+
+## make setup      install all Debian packages that any target needs (root), or list them
+setup:
+	tools/setup.sh build test kernel
+setup-build:
+	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh build test
+setup-kernel:
+	@tools/setup.sh build kernel
+
+## make demo       unmodified programs under the shim on a real kernel with Soft-RoCE, in a small VM; no hardware
+demo: setup-kernel
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1
+	@testbed/vm/demo.sh
+
+## make test       every kind of check, counts scaled down
+test:
+	@tools/setup.sh build test kernel
+	@tools/run-tests.sh test-style test-unit test-host test-kernel
+
+## make soak       every check with full counts; the result goes to docs/soak.md
+soak:
+	@tools/setup.sh build test kernel
+	@SOAK=1 tools/run-tests.sh --record docs/soak.md test-style test-unit test-host test-kernel
+
+##   test-style    formatting, lints, docs, licences, scripts, generated files
+test-style:
+	tools/style.sh
+
+##   test-unit     Rust unit tests
+test-unit:
+	$(CARGO) test -q --workspace --exclude ibv-sa-tests
+
+##   test-host     C programs under the shim on this host, with the scripted provider
+test-host: flavours build/scripted/libibverbs.so.1
+	$(CARGO) test -p ibv-sa-tests
+
+##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core
+test-kernel: build/release/libibv_sa.so.1
+	testbed/vm/check.sh $(if $(SOAK),--soak)
+
+flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/libibv_sa.so.1
+
+## make bench      measure, side by side with and without the shim
+bench: setup-test
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/scripted/libibverbs.so.1
+	@benches/run.sh
+
+## make install    into $(DESTDIR)$(PREFIX); also LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
+install: build/release/libibv_sa.so.1
+	@$(MAKE) --no-print-directory -B build/ibv_sa.pc
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR)
+	install -m 755 build/release/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so.1
+	ln -sf libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so
+	install -m 644 build/ibv_sa.pc $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
+	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
+	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
+	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md $(DESTDIR)$(DOCDIR)
+
+## make uninstall  removes what install put there
+uninstall:
+	rm -f $(DESTDIR)$(LIBDIR)/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc \
+	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
+	rm -rf $(DESTDIR)$(DOCDIR)
+
+## make bindings   regenerate src/abi/verbs.rs;  make header: include/infiniband/ibv_sa.h
+bindings:
+	IBV_SA_GENERATE_DIR=$(CURDIR)/src/abi $(CARGO) build -q --features bindings
+header:
+	IBV_SA_GENERATE_DIR=$(CURDIR)/include/infiniband $(CARGO) build -q --features header
+
+## make clean      removes everything that was built, images of the VM too
+clean:
+	rm -rf build target
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -63,12 +141,3 @@ build/ibv_sa.pc: ibv_sa.pc.in Cargo.toml
 	@mkdir -p build
 	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$@
-
-bindings:
-	IBV_SA_GENERATE_DIR=$(CURDIR)/src/abi $(CARGO) build -q --features bindings
-
-header:
-	IBV_SA_GENERATE_DIR=$(CURDIR)/include/infiniband $(CARGO) build -q --features header
-
-clean:
-	rm -rf build target

@@ -33,13 +33,33 @@ pub(crate) fn say(line: &str) {
 /// Writes lines that have their prefix already, or counts those that cannot be written.
 pub(crate) fn write_lines(lines: &str) {
     uncancelled(|| {
-        for line in lines.split_inclusive('\n') {
-            // A pipe takes up to PIPE_BUF bytes whole (pipe(7)); JSON lines may be longer.
-            if !line.as_bytes().chunks(libc::PIPE_BUF).all(write_now) {
-                DROPPED.fetch_add(1, Relaxed);
+        for block in blocks(lines) {
+            // A pipe takes up to PIPE_BUF bytes whole (pipe(7)), so that lines of processes do not mix; a JSON
+            // line may be longer.
+            if !block.as_bytes().chunks(libc::PIPE_BUF).all(write_now) {
+                DROPPED.fetch_add(block.matches('\n').count() as u64, Relaxed);
             }
         }
     });
+}
+
+/// Cuts after line ends, into blocks as large as possible of at most PIPE_BUF bytes; a longer line is a block.
+fn blocks(mut lines: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if lines.is_empty() {
+            return None;
+        }
+        let mut end = 0;
+        for line in lines.split_inclusive('\n') {
+            if end != 0 && end + line.len() > libc::PIPE_BUF {
+                break;
+            }
+            end += line.len();
+        }
+        let (block, rest) = lines.split_at(end);
+        lines = rest;
+        Some(block)
+    })
 }
 
 fn identity() -> Option<(u64, u64)> {
@@ -107,5 +127,21 @@ pub(crate) fn without_signals<R>(write: impl FnOnce() -> io::Result<R>) -> io::R
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_end_at_line_ends_and_fit_a_pipe() {
+        let text = "x".repeat(99) + "\n";
+        let text = text.repeat(100) + &"y".repeat(5000) + "\nlast\n";
+        let parts: Vec<&str> = blocks(&text).collect();
+        assert_eq!(parts.concat(), text);
+        assert_eq!(parts.iter().filter(|part| part.len() > libc::PIPE_BUF).count(), 1);
+        assert!(parts.iter().all(|part| part.ends_with('\n')));
+        assert_eq!(parts[0].len(), 4000);
     }
 }

@@ -37,8 +37,7 @@ impl Slots {
     /// The slot of `function`; a free one becomes it.
     fn of(&self, function: usize) -> Option<usize> {
         self.0.iter().position(|slot| {
-            matches!(slot.compare_exchange(0, function, AcqRel, Acquire), Ok(_))
-                || slot.load(Acquire) == function
+            slot.compare_exchange(0, function, AcqRel, Acquire).is_ok() || slot.load(Acquire) == function
         })
     }
 }
@@ -118,7 +117,7 @@ trampolines! {
     /// An empty poll costs the jump and one test.
     poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
     before ();
-    after |_kept, result| if result > 0 { polled(cq, result, wc) };
+    after |_kept, result| if result > 0 { polled(cq, result.min(num_entries), wc) };
 
     create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
     before ();
@@ -150,7 +149,7 @@ trampolines! {
 #[inline(never)]
 unsafe extern "C" fn polled(cq: *mut ibv_cq, number: c_int, wc: *mut ibv_wc) {
     bookkeeping(|ledger| {
-        let number = number as usize;
+        let number = usize::try_from(number).unwrap_or(0);
         // SAFETY: as the caller promises. Only the status is read: of a failed completion, most fields are
         // undefined (ibv_poll_cq(3)).
         let failed = (0..number).filter(|i| unsafe { (*wc.add(*i)).status != IBV_WC_SUCCESS }).count();

@@ -96,12 +96,14 @@ fn handle() -> Option<*mut c_void> {
 
 fn open() -> NonZeroUsize {
     let chosen = settings::get().provider.as_deref();
-    let name = chosen.map_or(OsStr::new(DEFAULT), |path| OsStr::from_bytes(path.to_bytes()));
-    // First without loading: a program that has libibverbs already must keep the one it has.
     // SAFETY: constructors of libibverbs and of what it needs may run at any time.
     let opened = unsafe {
-        Library::open(Some(name), RTLD_LAZY | libc::RTLD_NOLOAD)
-            .or_else(|_| Library::open(Some(name), RTLD_LAZY))
+        match chosen {
+            Some(path) => Library::open(Some(OsStr::from_bytes(path.to_bytes())), RTLD_LAZY),
+            // First without loading: a program that has libibverbs already keeps the one it has.
+            None => Library::open(Some(DEFAULT), RTLD_LAZY | libc::RTLD_NOLOAD)
+                .or_else(|_| Library::open(Some(DEFAULT), RTLD_LAZY)),
+        }
     };
     match opened {
         Ok(library) => NonZeroUsize::new(library.into_raw() as usize).unwrap_or(ABSENT),

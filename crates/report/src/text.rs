@@ -17,7 +17,9 @@ pub(crate) fn render(report: &Report) -> String {
     for device in &report.snapshot.devices {
         describe(device, &mut lines);
     }
-    lines.push(format!("async events acknowledged: {}", counts(&report.snapshot.async_acks)));
+    if !report.snapshot.async_acks.is_empty() {
+        lines.push(format!("async events acknowledged: {}", counts(&report.snapshot.async_acks)));
+    }
     for gap in report.gaps() {
         lines.push(format!("PARTIAL: {gap}"));
     }
@@ -54,17 +56,18 @@ fn describe(device: &DeviceSnapshot, lines: &mut Vec<String>) {
     }
     let traffic = device.traffic;
     lines.push(format!("{name}: completions polled {}, failed {}", traffic.polled, traffic.failed));
-    lines.push(format!(
-        "{name}: completion events got {}, acknowledged {}",
-        traffic.events_got, traffic.events_acked
-    ));
-    lines.push(format!("{name}: async events got: {}", counts(&device.async_events)));
+    if traffic.events_got != 0 || traffic.events_acked != 0 {
+        lines.push(format!(
+            "{name}: completion events got {}, acknowledged {}",
+            traffic.events_got, traffic.events_acked
+        ));
+    }
+    if !device.async_events.is_empty() {
+        lines.push(format!("{name}: async events got: {}", counts(&device.async_events)));
+    }
 }
 
 fn counts(counts: &[(String, u64)]) -> String {
-    if counts.is_empty() {
-        return "none".into();
-    }
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     parts.join(", ")
 }
