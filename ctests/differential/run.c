@@ -209,10 +209,6 @@ static void run(const struct function *function)
 
 	say("%s %s\n", function->name, function->node);
 	for (size_t i = 0; i < count; i++) {
-		// No provider returns more completions than the caller has room for.
-		if (!strcmp(function->name, "ibv_poll_cq") &&
-		    answer[i].value > (long)(BUFFER_SIZE / sizeof(struct ibv_wc)))
-			continue;
 		say(" told %ld errno %d\n", answer[i].value, answer[i].err);
 		prepare(function);
 		tell(function, &answer[i]);
