@@ -4,7 +4,7 @@
 //! switches all bookkeeping off for the rest of the process: the program goes on as if we were not there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use ibv_sa_ledger::Ledger;
 use libc::c_int;
@@ -12,6 +12,12 @@ use libc::c_int;
 use crate::{settings, state, stderr};
 
 static FAULTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether bookkeeping is done: not known before the first RDMA call has read the settings.
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
 
 /// Whether a fault of ours has switched bookkeeping off.
 pub(crate) fn faulted() -> bool {
@@ -21,13 +27,11 @@ pub(crate) fn faulted() -> bool {
 /// Runs `work` on the books of this process, if anybody will read them.
 #[inline]
 pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
-    if faulted() {
+    let mode = MODE.load(Relaxed);
+    if mode == OFF || (mode == UNKNOWN && first_use() == OFF) {
         return;
     }
     contain((), || {
-        if settings::get().report.is_none() {
-            return;
-        }
         if cfg!(feature = "panic-probe") {
             panic!("panic probe");
         }
@@ -37,12 +41,22 @@ pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
     });
 }
 
+#[cold]
+#[inline(never)]
+fn first_use() -> u8 {
+    let mode = contain(OFF, || if settings::get().report.is_some() { ON } else { OFF });
+    // A fault that another thread met meanwhile stays.
+    let _ = MODE.compare_exchange(UNKNOWN, mode, Relaxed, Relaxed);
+    mode
+}
+
 /// Runs `work` with errno kept; a panic becomes one line on stderr and the value `otherwise`.
 #[inline]
 pub(crate) fn contain<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     let errno = errno();
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         FAULTED.store(true, Relaxed);
+        MODE.store(OFF, Relaxed);
         // A panic's payload may itself panic when dropped.
         std::mem::forget(panic);
         otherwise

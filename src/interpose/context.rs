@@ -5,11 +5,10 @@ use core::ffi::CStr;
 use ibv_sa_ledger::Closing;
 
 use crate::abi::*;
-use crate::boundary::{bookkeeping, contain, set_errno};
+use crate::boundary::{bookkeeping, set_errno};
 use crate::forward::absent;
 use crate::interpose::trampoline;
 use crate::provider::{self, real};
-use crate::settings;
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
@@ -92,15 +91,10 @@ unsafe extern "C" fn opened(context: *mut ibv_context) {
 /// `context` is NULL or open.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn adopt(context: *mut ibv_context) {
-    if context.is_null() {
-        // The first RDMA call reads the settings, whatever it is.
-        contain((), || {
-            settings::get();
-        });
-        return;
+    if !context.is_null() {
+        // SAFETY: open, as the caller promises.
+        bookkeeping(|ledger| unsafe { adopt_into(ledger, context) });
     }
-    // SAFETY: open, as the caller promises.
-    bookkeeping(|ledger| unsafe { adopt_into(ledger, context) });
 }
 
 /// # Safety

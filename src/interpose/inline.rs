@@ -7,7 +7,7 @@ use crate::boundary::set_errno;
 use crate::interpose::jump::missing;
 use crate::interpose::object;
 use crate::interpose::trampoline::{extended, has};
-use crate::provider::{self, real};
+use crate::provider::{Slot, real};
 
 /// The member of an extended context, if it is there.
 macro_rules! member {
@@ -163,7 +163,8 @@ unsafe extern "C-unwind" fn ibv_query_device_ex(
 /// with every release.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_wr_opcode_str(opcode: c_uint) -> *const c_char {
-    match provider::unversioned(c"ibv_wr_opcode_str") {
+    static SLOT: Slot = Slot::new(c"ibv_wr_opcode_str", None);
+    match SLOT.address() {
         0 => {
             set_errno(libc::EOPNOTSUPP);
             c"unknown".as_ptr()

@@ -26,12 +26,13 @@ static HANDLE: OnceNonZeroUsize = OnceNonZeroUsize::new();
 /// The real function behind one exported symbol, looked up when first called.
 pub(crate) struct Slot {
     name: &'static CStr,
-    node: &'static CStr,
+    /// Absent for functions under the private node, whose number changes with every release.
+    node: Option<&'static CStr>,
     address: OnceNonZeroUsize,
 }
 
 impl Slot {
-    pub(crate) const fn new(name: &'static CStr, node: &'static CStr) -> Self {
+    pub(crate) const fn new(name: &'static CStr, node: Option<&'static CStr>) -> Self {
         Self { name, node, address: OnceNonZeroUsize::new() }
     }
 
@@ -50,13 +51,7 @@ impl Slot {
 #[inline(never)]
 extern "C" fn resolve(slot: &'static Slot) -> usize {
     let found =
-        contain(ABSENT, || slot.address.get_or_init(|| uncancelled(|| look_up(slot.name, Some(slot.node)))));
-    if found == ABSENT { 0 } else { found.get() }
-}
-
-/// Looks a function up that stands under a private node, whose number changes with every release.
-pub(crate) fn unversioned(name: &CStr) -> usize {
-    let found = contain(ABSENT, || uncancelled(|| look_up(name, None)));
+        contain(ABSENT, || slot.address.get_or_init(|| uncancelled(|| look_up(slot.name, slot.node))));
     if found == ABSENT { 0 } else { found.get() }
 }
 

@@ -28,7 +28,7 @@ macro_rules! accessors {
     (@each $($node:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, fails $how:ident;)*) => {$(
         #[inline]
         pub(crate) fn $name() -> Option<unsafe extern "C-unwind" fn($($arg: $ty),*) -> $ret> {
-            static SLOT: Slot = Slot::new(c_string!(stringify!($name)), c_string!($node));
+            static SLOT: Slot = Slot::new(c_string!(stringify!($name)), Some(c_string!($node)));
             match SLOT.address() {
                 0 => None,
                 // SAFETY: the address was looked up under this name and version node; the table has its
