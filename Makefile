@@ -24,7 +24,7 @@ RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock buil
   bindings header setup-build setup-test setup-kernel flavours
 
 ## make            build build/release/libibv_sa.so.1
-all: setup-build build/release/libibv_sa.so.1 build/ibv_sa.pc
+all: setup-build build/release/libibv_sa.so.1
 
 ## make setup      install all Debian packages that any target needs (root), or list them
 setup:
@@ -76,11 +76,11 @@ bench: setup-test
 
 ## make install    into $(DESTDIR)$(PREFIX); also LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
 install: build/release/libibv_sa.so.1
-	@$(MAKE) --no-print-directory -B build/ibv_sa.pc
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR)
 	install -m 755 build/release/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so.1
 	ln -sf libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so
-	install -m 644 build/ibv_sa.pc $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
+	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
 	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
 	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md $(DESTDIR)$(DOCDIR)
@@ -136,8 +136,3 @@ build/panic/libibv_sa.so.1: build/libibv_sa.map $(RUST_SOURCES)
 comma := ,
 
 include testbed/scripted/scripted.mk
-
-build/ibv_sa.pc: ibv_sa.pc.in Cargo.toml
-	@mkdir -p build
-	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$@

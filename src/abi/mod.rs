@@ -1,5 +1,6 @@
 //! What C sees: structures made by bindgen, types that Debian 12's header lacks, and the symbol table.
 
+mod layout;
 pub(crate) mod table;
 
 #[allow(missing_docs, non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code, clippy::all)]

@@ -121,7 +121,7 @@ trampolines! {
 
     create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
     before ();
-    after |_kept, cq| created(Kind::Cq, cq.cast(), context);
+    after |_kept, cq| extended_cq_created(cq, context);
 
     create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
     before ();
@@ -142,6 +142,13 @@ trampolines! {
     destroy_wq(wq: *mut ibv_wq) -> c_int;
     before (*wq).context;
     after |context, result| destroyed(Kind::Wq, wq.cast(), context, result);
+}
+
+#[inline(never)]
+extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context) {
+    if !cq.is_null() {
+        bookkeeping(|ledger| ledger.extended_cq_created(context.addr()));
+    }
 }
 
 /// # Safety

@@ -63,6 +63,8 @@ pub struct Ledger {
     crowded_out: AtomicU64,
     /// Contexts whose ops table was left alone for want of a trampoline.
     unwatched: AtomicU64,
+    /// CQs made by ibv_create_cq_ex.
+    extended_cqs: AtomicU64,
 }
 
 impl Default for Ledger {
@@ -92,6 +94,7 @@ impl Ledger {
             async_acks: EventCounts::new(),
             crowded_out: AtomicU64::new(0),
             unwatched: AtomicU64::new(0),
+            extended_cqs: AtomicU64::new(0),
         }
     }
 
@@ -159,6 +162,12 @@ impl Ledger {
     pub fn created(&self, kind: Kind, context: usize) {
         let device = &self.devices[self.device_of(context) as usize];
         device.objects[kind as usize].created.fetch_add(1, Relaxed);
+    }
+
+    /// An extended CQ was created: what its own poll functions return is not seen.
+    pub fn extended_cq_created(&self, context: usize) {
+        self.created(Kind::Cq, context);
+        self.extended_cqs.fetch_add(1, Relaxed);
     }
 
     /// An object was destroyed (the real destroy returned 0).

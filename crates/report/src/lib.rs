@@ -43,6 +43,12 @@ impl Report<'_> {
                 self.snapshot.unwatched
             ));
         }
+        if self.snapshot.extended_cqs != 0 {
+            gaps.push(format!(
+                "completions that {} extended CQ(s) gave through ibv_start_poll and ibv_next_poll are not counted",
+                self.snapshot.extended_cqs
+            ));
+        }
         if self.snapshot.crowded_out != 0 {
             let (contexts, cqs) = Snapshot::CAPACITY;
             gaps.push(format!(

@@ -58,11 +58,11 @@ fn json_is_one_line_with_a_schema() {
 
 #[test]
 fn every_gap_is_said() {
-    let gappy = Snapshot { crowded_out: 3, unwatched: 2, ..snapshot() };
+    let gappy = Snapshot { crowded_out: 3, unwatched: 2, extended_cqs: 4, ..snapshot() };
     let report = Report { faulted: true, lines_dropped: 5, ..report(&gappy) };
-    assert_eq!(report.gaps().len(), 3);
+    assert_eq!(report.gaps().len(), 4);
     let text = report.text();
-    assert_eq!(text.matches("PARTIAL: ").count(), 3);
+    assert_eq!(text.matches("PARTIAL: ").count(), 4);
     assert!(text.contains("5 line(s) could not be written"));
     let value: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(value["partial"], true);

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use ibv_sa_symbols::provider::Until;
-use ibv_sa_symbols::{map, cases, provider, signatures, table};
+use ibv_sa_symbols::{cases, map, provider, signatures, table};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
