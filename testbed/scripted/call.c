@@ -107,6 +107,22 @@ static bool is_counted(const char *kind)
 	return kind[0] >= 'A' && kind[0] <= 'Z';
 }
 
+static void lock_names(void)
+{
+	pthread_mutex_lock(&name_lock);
+}
+
+static void unlock_names(void)
+{
+	pthread_mutex_unlock(&name_lock);
+}
+
+// A child of fork(3) may be born while another thread names an object.
+__attribute__((constructor)) static void keep_forks_out(void)
+{
+	pthread_atfork(lock_names, unlock_names, unlock_names);
+}
+
 void scripted_made(const void *object, const char *kind)
 {
 	static struct {

@@ -79,11 +79,28 @@ static bool is_of_object(uint32_t type)
 	}
 }
 
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_kept(void)
+{
+	pthread_mutex_lock(&kept_lock);
+}
+
+static void unlock_kept(void)
+{
+	pthread_mutex_unlock(&kept_lock);
+}
+
+// A child of fork(3) may be born while another thread is in here, and may destroy objects of its own.
+__attribute__((constructor)) static void keep_forks_out(void)
+{
+	pthread_atfork(lock_kept, unlock_kept, unlock_kept);
+}
+
 // Everything is read and what belongs to others is put back, in order.
 uint32_t queue_take_async(struct queue *queue, const void *element)
 {
-	static struct async_record kept[4096]; // a pipe holds no more; under the lock below
-	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct async_record kept[4096]; // a pipe holds no more; under kept_lock
 	struct async_record record;
 	uint32_t taken = 0;
 	size_t count = 0;
@@ -107,7 +124,6 @@ uint32_t queue_take_async(struct queue *queue, const void *element)
 uint32_t queue_take_comp(struct queue *queue, const struct ibv_cq *cq)
 {
 	static struct comp_record kept[8192];
-	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 	struct comp_record record;
 	uint32_t taken = 0;
 	size_t count = 0;
