@@ -97,14 +97,17 @@ __attribute__((constructor)) static void keep_forks_out(void)
 	pthread_atfork(lock_kept, unlock_kept, unlock_kept);
 }
 
-// Everything is read and what belongs to others is put back, in order.
+// Everything is read and what belongs to others is put back, in order. It stands for work of the
+// kernel, where no thread is cancelled.
 uint32_t queue_take_async(struct queue *queue, const void *element)
 {
 	static struct async_record kept[4096]; // a pipe holds no more; under kept_lock
 	struct async_record record;
 	uint32_t taken = 0;
 	size_t count = 0;
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&queue->lock);
 	pthread_mutex_lock(&kept_lock);
 	while (count < 4096 && read(queue->drain_fd, &record, sizeof(record)) == sizeof(record)) {
@@ -118,6 +121,7 @@ uint32_t queue_take_async(struct queue *queue, const void *element)
 			break;
 	pthread_mutex_unlock(&kept_lock);
 	pthread_mutex_unlock(&queue->lock);
+	pthread_setcancelstate(cancel_state, NULL);
 	return taken;
 }
 
@@ -127,7 +131,9 @@ uint32_t queue_take_comp(struct queue *queue, const struct ibv_cq *cq)
 	struct comp_record record;
 	uint32_t taken = 0;
 	size_t count = 0;
+	int cancel_state;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&queue->lock);
 	pthread_mutex_lock(&kept_lock);
 	while (count < 8192 && read(queue->drain_fd, &record, sizeof(record)) == sizeof(record)) {
@@ -141,6 +147,7 @@ uint32_t queue_take_comp(struct queue *queue, const struct ibv_cq *cq)
 			break;
 	pthread_mutex_unlock(&kept_lock);
 	pthread_mutex_unlock(&queue->lock);
+	pthread_setcancelstate(cancel_state, NULL);
 	return taken;
 }
 
