@@ -13,9 +13,11 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod reports;
 mod run;
 
 pub use build::{Compiler, cc, cc_with, clean_name};
+pub use reports::{acks_after, assert_report, device_after, with_reports};
 pub use run::{Outcome, Run};
 
 use std::path::{Path, PathBuf};
@@ -83,6 +85,24 @@ pub fn scripted() -> PathBuf {
 /// The folder of the scripted provider, for `-L` and `LD_LIBRARY_PATH`.
 pub fn scripted_dir() -> PathBuf {
     scripted().parent().expect("it has a folder").into()
+}
+
+/// Compiles a program of `ctests/harmless`, linked as any RDMA program is; the scripted provider lends its name.
+pub fn harmless(name: &str) -> PathBuf {
+    let dir = format!("-L{}", scripted_dir().display());
+    cc(&format!("ctests/harmless/{name}.c"), &[&dir, "-libverbs"])
+}
+
+/// The same, linked with the shim, which comes first: `-libv_sa -libverbs`.
+pub fn harmless_linked(name: &str, flavour: Flavour) -> PathBuf {
+    let (ours, theirs) = (shim_dir(flavour), scripted_dir());
+    let (ours, theirs) = (format!("-L{}", ours.display()), format!("-L{}", theirs.display()));
+    cc(&format!("ctests/harmless/{name}.c"), &[&ours, &theirs, "-libv_sa", "-libverbs"])
+}
+
+/// Set-ID files, capabilities and mounts need root; without it such a test fails, it is not skipped.
+pub fn need_root() {
+    assert!(rustix::process::geteuid().is_root(), "this test needs root: run `sudo make test`");
 }
 
 /// A tool on `PATH`; panics with what to install when it is not there.

@@ -1,0 +1,68 @@
+//! Running a program with the exit report on, and what the reports of its processes must say.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{Outcome, Run};
+
+/// Runs it with JSON reports, one for each process; they come sorted by how many completions they count.
+pub fn with_reports(run: Run) -> (Outcome, Vec<Value>) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let target = format!("json:{}/%p", dir.path().display());
+    let outcome = run.env("IBV_SA_REPORT", target).run();
+    let mut reports: Vec<Value> = fs::read_dir(dir.path())
+        .expect("the folder can be read")
+        .map(|entry| {
+            let path = entry.expect("an entry").path();
+            let text = fs::read_to_string(&path).expect("a report in UTF-8");
+            let report: Value =
+                serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e} in the report {text:?}"));
+            assert_eq!(
+                Some(report["pid"].to_string()),
+                path.file_name().map(|name| name.to_string_lossy().into_owned()),
+                "the report has another process's id"
+            );
+            report
+        })
+        .collect();
+    reports.sort_by_key(|report| polled(report));
+    (outcome, reports)
+}
+
+fn polled(report: &Value) -> u64 {
+    let devices = report["devices"].as_array().into_iter().flatten();
+    devices.filter_map(|device| device["completions"]["polled"].as_u64()).sum()
+}
+
+/// What a report must say of a device after that many rounds (`one_round` in `ctests/harmless/harmless.h`).
+pub fn device_after(rounds: u64, opened: u64, closed: u64) -> Value {
+    let life = json!({ "created": rounds, "destroyed": rounds });
+    json!({
+        "name": "scr0",
+        "contexts": { "opened": opened, "adopted": 0, "closed": closed },
+        "objects": {
+            "qp": life, "cq": life, "srq": life, "comp_channel": life,
+            "wq": { "created": 0, "destroyed": 0 },
+        },
+        "async_events": acks_after(rounds),
+        "comp_events": { "got": rounds, "acked": rounds },
+        "completions": { "polled": 3 * rounds, "failed": rounds },
+    })
+}
+
+/// The asynchronous events that so many rounds take and acknowledge.
+pub fn acks_after(rounds: u64) -> Value {
+    json!({
+        "COMM_EST": rounds, "CQ_ERR": rounds, "SRQ_LIMIT_REACHED": rounds, "PORT_ACTIVE": rounds,
+    })
+}
+
+/// Fails unless the report is complete and has this one device and these acknowledgements.
+#[track_caller]
+pub fn assert_report(report: &Value, device: Value, acks: Value) {
+    assert_eq!(report["schema"], "ibv_sa.report/1");
+    assert_eq!((&report["partial"], &report["gaps"]), (&json!(false), &json!([])), "{report:#}");
+    assert_eq!(report["devices"], json!([device]), "{report:#}");
+    assert_eq!(report["async_acks"], acks, "{report:#}");
+}
