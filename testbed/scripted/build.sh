@@ -27,7 +27,8 @@ if [ "${STUBS:-}" != ready ]; then
 	symbols provider-map "$until" >"$out/provider.map"
 fi
 made=$out/libibverbs.so.1.$$
-${CC:-gcc} -Wall -Wextra -Werror -O2 -g -std=gnu11 -fPIC -pthread -shared ${CFLAGS:-} -I "$here" \
+read -ra extra <<<"${CFLAGS:-}"
+${CC:-gcc} -Wall -Wextra -Werror -O2 -g -std=gnu11 -fPIC -pthread -shared "${extra[@]}" -I "$here" \
 	-Wl,-soname,libibverbs.so.1 -Wl,--version-script="$out/provider.map" \
 	-Wl,--no-undefined-version -o "$made" \
 	"$here"/*.c "$out/stubs.c"
