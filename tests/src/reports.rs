@@ -26,7 +26,7 @@ pub fn with_reports(run: Run) -> (Outcome, Vec<Value>) {
             report
         })
         .collect();
-    reports.sort_by_key(|report| polled(report));
+    reports.sort_by_key(polled);
     (outcome, reports)
 }
 

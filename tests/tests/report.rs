@@ -1,0 +1,102 @@
+//! The report says what the program did, no more and no less, and where it cannot know it says so.
+
+use ibv_sa_tests::{FLAVOURS, Flavour, Run, acks_after, assert_report, device_after, harmless, with_reports};
+use serde_json::{Value, json};
+
+fn report_of(program: &str, args: &[&str], flavour: Flavour) -> Value {
+    let run = || Run::new(harmless(program)).args(args).scripted();
+    let plain = run().run().assert_ok();
+    let (outcome, mut reports) = with_reports(run().shim(flavour));
+    outcome.assert_same(&plain);
+    assert_eq!(reports.len(), 1, "{outcome}");
+    reports.remove(0)
+}
+
+fn sum(report: &Value, pointer: &str) -> u64 {
+    let devices = report["devices"].as_array().expect("devices");
+    devices.iter().filter_map(|device| device.pointer(pointer)?.as_u64()).sum()
+}
+
+#[test]
+fn counts_grow_with_the_work() {
+    for flavour in FLAVOURS {
+        for rounds in [1, 2, 50] {
+            let report = report_of("rounds", &[&rounds.to_string()], flavour);
+            assert_report(&report, device_after(rounds, rounds, rounds), acks_after(rounds));
+            assert_eq!(report["program"].as_str().map(|name| name.starts_with("rounds")), Some(true));
+        }
+    }
+}
+
+#[test]
+fn a_context_is_adopted_when_first_seen() {
+    for flavour in FLAVOURS {
+        let report = report_of("adopt", &[], flavour);
+        let mut device = device_after(2, 0, 1);
+        device["name"] = json!("scr1");
+        device["contexts"]["adopted"] = json!(1);
+        assert_report(&report, device, acks_after(2));
+    }
+}
+
+/// A program that never calls RDMA although it could, writes no report.
+#[test]
+fn no_rdma_no_report() {
+    for flavour in FLAVOURS {
+        let (outcome, reports) = with_reports(Run::new(harmless("plain")).shim(flavour));
+        outcome.assert_code(42);
+        assert_eq!(reports.len(), 0);
+        let (outcome, reports) = with_reports(Run::new(harmless("rounds")).arg("0").scripted().shim(flavour));
+        outcome.assert_ok();
+        assert_eq!(reports.len(), 0);
+    }
+}
+
+#[test]
+fn more_contexts_than_the_books_hold() {
+    for flavour in FLAVOURS {
+        for (contexts, partial) in [(800, false), (1300, true)] {
+            let report = report_of("crowd", &["contexts", &contexts.to_string()], flavour);
+            assert_eq!(report["partial"], partial, "{report:#}");
+            assert_eq!(report["gaps"].as_array().map(Vec::is_empty), Some(!partial), "{report:#}");
+            // Even then nothing is lost, only attributed to no known device.
+            assert_eq!(sum(&report, "/contexts/opened"), contexts);
+            assert_eq!(sum(&report, "/contexts/closed"), contexts);
+            assert_eq!(sum(&report, "/async_events/PORT_ERR"), contexts);
+            assert_eq!(report["async_acks"], json!({ "PORT_ERR": contexts }));
+        }
+    }
+}
+
+#[test]
+fn more_cqs_than_the_books_hold() {
+    for flavour in FLAVOURS {
+        for (cqs, partial) in [(3000, false), (6000, true)] {
+            let report = report_of("crowd", &["cqs", &cqs.to_string()], flavour);
+            assert_eq!(report["partial"], partial, "{report:#}");
+            assert_eq!(sum(&report, "/completions/polled"), 2 * cqs);
+            assert_eq!(sum(&report, "/comp_events/got"), cqs);
+            assert_eq!(sum(&report, "/comp_events/acked"), cqs);
+            assert_eq!(sum(&report, "/objects/cq/destroyed"), cqs);
+        }
+    }
+}
+
+#[test]
+fn more_provider_functions_than_trampolines() {
+    for flavour in FLAVOURS {
+        let report = report_of("crowd", &["devices", "16"], flavour);
+        assert_eq!(report["partial"], false, "{report:#}");
+        assert_eq!(sum(&report, "/completions/polled"), 3 * 16);
+
+        let report = report_of("crowd", &["devices", "24"], flavour);
+        assert_eq!(report["partial"], true, "{report:#}");
+        let gaps = report["gaps"].to_string();
+        assert!(gaps.contains("8 context(s) were not watched"), "{gaps}");
+        assert_eq!(sum(&report, "/completions/polled"), 3 * 16);
+        // All the rest does not depend on trampolines.
+        assert_eq!(sum(&report, "/comp_events/got"), 24);
+        assert_eq!(sum(&report, "/contexts/opened"), 24);
+        assert_eq!(report["async_acks"], acks_after(24));
+    }
+}
