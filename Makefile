@@ -83,7 +83,7 @@ install: build/release/libibv_sa.so.1
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
 	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
-	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md $(DESTDIR)$(DOCDIR)
+	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md docs/report-schema.json $(DESTDIR)$(DOCDIR)
 
 ## make uninstall  removes what install put there
 uninstall:

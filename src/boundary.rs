@@ -71,7 +71,7 @@ pub(crate) fn silence_panics() {
         let message = panic.payload_as_str().unwrap_or("no message");
         let place = panic.location().map(|l| format!("{}:{}", l.file(), l.line())).unwrap_or_default();
         stderr::say(&format!(
-            "internal error at {place}: {message}; counting is off, all calls go straight to libibverbs"
+            "internal error at {place}: {message}; counting is off, the program goes on without it"
         ));
     }));
 }

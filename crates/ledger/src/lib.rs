@@ -18,8 +18,9 @@ pub use snapshot::{DeviceSnapshot, Lifetimes, Snapshot, Traffic};
 use counts::{Device, EventCounts, TrafficCounts};
 use table::{Entry, Table};
 
-/// Devices told apart; the last one stands for all that did not fit.
-pub const DEVICES: usize = 64;
+/// Places for devices; the last one stands for all that did not fit, and for what belongs to none.
+const DEVICES: usize = 64;
+const NO_DEVICE: u32 = DEVICES as u32 - 1;
 /// Contexts open at one time.
 pub const CONTEXTS: usize = 1024;
 /// CQs alive at one time.
@@ -59,7 +60,7 @@ pub struct Ledger {
     cqs: Table<Cq, CQS>,
     devices: [Device; DEVICES],
     async_acks: EventCounts,
-    /// Contexts and CQs that the tables had no room for.
+    /// Contexts, CQs and devices that the tables had no room for.
     crowded_out: AtomicU64,
     /// Contexts whose ops table was left alone for want of a trampoline.
     unwatched: AtomicU64,
@@ -100,18 +101,21 @@ impl Ledger {
 
     /// A context that the program got from an open or import call.
     pub fn context_opened(&self, context: usize, device: &[u8]) {
-        let device = self.remember(context, device);
+        let (device, _) = self.remember(context, device);
         self.devices[device as usize].opened.fetch_add(1, Relaxed);
     }
 
-    /// A context met for the first time in another call. True if it was unknown until now.
+    /// A context met for the first time in another call. True if it is in the books from now on.
     pub fn context_adopted(&self, context: usize, device: &[u8]) -> bool {
         if self.knows_context(context) {
             return false;
         }
-        let device = self.remember(context, device);
-        self.devices[device as usize].adopted.fetch_add(1, Relaxed);
-        true
+        let (device, kept) = self.remember(context, device);
+        // Where there is no room, the same context comes here again and again: only the lack is counted.
+        if kept {
+            self.devices[device as usize].adopted.fetch_add(1, Relaxed);
+        }
+        kept
     }
 
     /// Whether a context is in the books.
@@ -119,15 +123,16 @@ impl Ledger {
         self.contexts.find(context).is_some()
     }
 
-    fn remember(&self, context: usize, name: &[u8]) -> u32 {
+    /// The device's place, and whether there was room for the context.
+    fn remember(&self, context: usize, name: &[u8]) -> (u32, bool) {
         let device = self.device_named(name);
         // Where a context of the same address was closed around us, the new one takes its place.
         self.contexts.remove(context, |_| {});
-        let inserted = self.contexts.insert(context, |entry| entry.device.store(device, Relaxed));
-        if inserted.is_none() {
+        let kept = self.contexts.insert(context, |entry| entry.device.store(device, Relaxed)).is_some();
+        if !kept || device == NO_DEVICE {
             self.crowded_out.fetch_add(1, Relaxed);
         }
-        device
+        (device, kept)
     }
 
     /// The context is about to be closed: its CQs are gone with it. Returns what
@@ -237,13 +242,15 @@ impl Ledger {
     fn device_of(&self, context: usize) -> u32 {
         match self.contexts.find(context) {
             Some(entry) => entry.device.load(Relaxed),
-            None => DEVICES as u32 - 1,
+            None => NO_DEVICE,
         }
     }
 
     fn device_named(&self, name: &[u8]) -> u32 {
-        let last = DEVICES - 1;
-        self.devices[..last].iter().position(|device| device.name.is_or_becomes(name)).unwrap_or(last) as u32
+        self.devices[..NO_DEVICE as usize]
+            .iter()
+            .position(|device| device.name.is_or_becomes(name))
+            .map_or(NO_DEVICE, |place| place as u32)
     }
 }
 

@@ -53,7 +53,7 @@ pub struct Snapshot {
     pub devices: Vec<DeviceSnapshot>,
     /// Asynchronous events acknowledged, by type.
     pub async_acks: Vec<(String, u64)>,
-    /// Contexts and uses of CQs that the tables had no room for.
+    /// How often a context, a CQ or a device found no room in the tables.
     pub crowded_out: u64,
     /// Contexts whose completions were not watched.
     pub unwatched: u64,
@@ -62,8 +62,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// How many contexts and CQs the books hold at one time.
-    pub const CAPACITY: (usize, usize) = (CONTEXTS, CQS);
+    /// How many contexts and CQs the books hold at one time, and how many devices.
+    pub const CAPACITY: (usize, usize, usize) = (CONTEXTS, CQS, DEVICES - 1);
 }
 
 impl Traffic {

@@ -118,3 +118,27 @@ fn threads_that_create_poll_and_destroy_balance() {
     assert_eq!(device.traffic.events_got, 8 * rounds);
     assert_eq!(books.contexts.iter().count() + books.cqs.iter().count(), 0);
 }
+
+#[test]
+fn devices_beyond_the_last_place_are_said_to_be_crowded_out() {
+    let books = ledger();
+    for device in 0..65usize {
+        books.context_opened(0x1000 * (device + 1), format!("mlx5_{device}").as_bytes());
+    }
+    let snapshot = books.snapshot();
+    assert_eq!(snapshot.crowded_out, 2);
+    assert_eq!(snapshot.devices.len(), 64);
+    assert_eq!(snapshot.devices[63].opened, 2);
+}
+
+#[test]
+fn a_context_without_room_is_not_adopted_over_and_over() {
+    let books = ledger();
+    for context in 1..=CONTEXTS * 2 {
+        books.context_opened(context * 0x1000, b"rxe0");
+    }
+    let crowded = (1..=CONTEXTS * 2).find(|context| !books.knows_context(context * 0x1000)).unwrap() * 0x1000;
+    assert!(!books.context_adopted(crowded, b"rxe0"));
+    assert!(!books.context_adopted(crowded, b"rxe0"));
+    assert_eq!(books.snapshot().devices[0].adopted, 0);
+}

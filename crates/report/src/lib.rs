@@ -18,7 +18,7 @@ pub struct Report<'a> {
     pub version: &'a str,
     /// Process id.
     pub pid: u32,
-    /// Name of the program, as the kernel knows it.
+    /// Name of the program: the last part of its argv[0].
     pub program: &'a str,
     /// The library that does the work (a file name or path).
     pub provider: &'a str,
@@ -50,10 +50,10 @@ impl Report<'_> {
             ));
         }
         if self.snapshot.crowded_out != 0 {
-            let (contexts, cqs) = Snapshot::CAPACITY;
+            let (contexts, cqs, devices) = Snapshot::CAPACITY;
             gaps.push(format!(
-                "{} time(s) a context or CQ found no room (capacity {contexts} contexts, {cqs} CQs): \
-                 some counts may stand under the wrong device",
+                "{} time(s) a context, CQ or device found no room (capacity {contexts} contexts, {cqs} CQs, \
+                 {devices} devices): some counts may stand under the wrong device",
                 self.snapshot.crowded_out
             ));
         }
