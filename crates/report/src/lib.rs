@@ -18,7 +18,7 @@ pub struct Report<'a> {
     pub version: &'a str,
     /// Process id.
     pub pid: u32,
-    /// Name of the program: the last part of its argv[0].
+    /// Name of the program: the last part of what it was called by (program_invocation_short_name(3)).
     pub program: &'a str,
     /// The library that does the work (a file name or path).
     pub provider: &'a str,
