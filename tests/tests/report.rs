@@ -100,3 +100,15 @@ fn more_provider_functions_than_trampolines() {
         assert_eq!(report["async_acks"], acks_after(24));
     }
 }
+
+/// By the exported symbol or by C's inline function: a completion is counted once.
+#[test]
+fn both_ways_to_poll_count_once() {
+    for flavour in FLAVOURS {
+        let run = Run::new(harmless("exported_poll")).scripted().shim(flavour);
+        let (outcome, reports) = with_reports(run);
+        let outcome = outcome.assert_ok();
+        assert_eq!(outcome.stdout, "calls of the provider: 3\n");
+        assert_eq!(reports[0]["devices"][0]["completions"], json!({ "polled": 10, "failed": 0 }));
+    }
+}
