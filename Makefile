@@ -60,7 +60,7 @@ test-unit:
 	$(CARGO) test -q --workspace --exclude ibv-sa-tests
 
 ##   test-host     C programs under the shim on this host, with the scripted provider
-test-host: flavours build/scripted/libibverbs.so.1
+test-host: flavours scripted
 	$(CARGO) test -p ibv-sa-tests
 
 ##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core
@@ -71,7 +71,7 @@ flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/li
 
 ## make bench      measure, side by side with and without the shim
 bench: setup-test
-	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/scripted/libibverbs.so.1
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1
 	@benches/run.sh
 
 ## make install    into $(DESTDIR)$(PREFIX); also LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
