@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Measures single verbs calls, in whatever way this process reaches them: straight, or through a
+ * preloaded libibv_sa. Linked with the bench double (provider.c).
+ *
+ *   calls VARIANT                  time: one line "CASE VARIANT NANOSECONDS" for each batch
+ *   calls VARIANT CASE ITERATIONS  runs one case that often and prints nothing, for counting instructions
+ *
+ * VARIANT is what the caller has set up (none, shim, report); it is checked, so that no table can
+ * show a shim that was not there.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCHES 5
+#define MOST_WCS 16
+
+struct bench {
+	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *empty, *one, *sixteen;
+};
+
+static __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fputs("calls: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	exit(1);
+}
+
+/* ---- the cases; each loop has its call in it and little else -------------------------------- */
+
+static void poll(struct ibv_cq *cq, int each, unsigned long iterations)
+{
+	struct ibv_wc wc[MOST_WCS];
+	unsigned long polled = 0;
+
+	for (unsigned long i = 0; i < iterations; i++)
+		polled += (unsigned long)ibv_poll_cq(cq, MOST_WCS, wc);
+	if (polled != iterations * (unsigned long)each)
+		fail("%lu polls found %lu completions, %d each were there", iterations, polled, each);
+}
+
+static void poll_empty(const struct bench *bench, unsigned long iterations)
+{
+	poll(bench->empty, 0, iterations);
+}
+
+static void poll_1(const struct bench *bench, unsigned long iterations)
+{
+	poll(bench->one, 1, iterations);
+}
+
+static void poll_16(const struct bench *bench, unsigned long iterations)
+{
+	poll(bench->sixteen, 16, iterations);
+}
+
+static void async_event(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_async_event event;
+
+	for (unsigned long i = 0; i < iterations; i++) {
+		if (ibv_get_async_event(bench->context, &event))
+			fail("ibv_get_async_event: %m");
+		ibv_ack_async_event(&event);
+	}
+}
+
+static void comp_event(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	for (unsigned long i = 0; i < iterations; i++) {
+		if (ibv_get_cq_event(bench->channel, &cq, &cq_context))
+			fail("ibv_get_cq_event: %m");
+		ibv_ack_cq_events(cq, 1);
+	}
+}
+
+static void forwarded(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_srq srq = { .context = bench->context };
+	struct ibv_srq_attr attr;
+
+	for (unsigned long i = 0; i < iterations; i++)
+		if (ibv_query_srq(&srq, &attr))
+			fail("ibv_query_srq: %m");
+}
+
+static void forwarded_context(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_device_attr attr;
+
+	for (unsigned long i = 0; i < iterations; i++)
+		if (ibv_query_device(bench->context, &attr))
+			fail("ibv_query_device: %m");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(const struct bench *bench, unsigned long iterations);
+	unsigned long batch; /* iterations that take a millisecond or less: seldom interrupted */
+} cases[] = {
+	{ "poll_empty", poll_empty, 200000 },
+	{ "poll_1", poll_1, 60000 },
+	{ "poll_16", poll_16, 30000 },
+	{ "async_event", async_event, 4000 },
+	{ "comp_event", comp_event, 4000 },
+	{ "forwarded", forwarded, 200000 },
+	{ "forwarded_context", forwarded_context, 100000 },
+};
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+/* ---- around them ---------------------------------------------------------------------------- */
+
+static void set_up(struct bench *bench)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (!list || !list[0] || strcmp(list[0]->name, "bench0"))
+		fail("this is not the bench double: it must be found as libibverbs.so.1");
+	bench->context = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	if (!bench->context)
+		fail("ibv_open_device: %m");
+	bench->channel = ibv_create_comp_channel(bench->context);
+	if (!bench->channel)
+		fail("ibv_create_comp_channel: %m");
+	bench->one = ibv_create_cq(bench->context, 1, NULL, NULL, 0);
+	bench->sixteen = ibv_create_cq(bench->context, 16, NULL, NULL, 0);
+	bench->empty = ibv_create_cq(bench->context, 0, NULL, bench->channel, 0);
+	if (!bench->one || !bench->sixteen || !bench->empty)
+		fail("ibv_create_cq: %m");
+}
+
+static void tear_down(const struct bench *bench)
+{
+	if (ibv_destroy_cq(bench->one) || ibv_destroy_cq(bench->sixteen) || ibv_destroy_cq(bench->empty) ||
+	    ibv_destroy_comp_channel(bench->channel) || ibv_close_device(bench->context))
+		fail("the end failed: %m");
+}
+
+static void check_variant(const char *variant, const struct bench *bench)
+{
+	void *version = dlsym(RTLD_DEFAULT, "ibv_sa_version");
+	bool shim = version != NULL;
+	bool watched = false;
+	Dl_info ours, poll_cq;
+
+	if (shim) {
+		if (!dladdr(version, &ours) || !dladdr((void *)bench->context->ops.poll_cq, &poll_cq))
+			fail("dladdr does not know where the functions are");
+		watched = ours.dli_fbase == poll_cq.dli_fbase;
+	}
+	if (shim != !!strcmp(variant, "none") || watched != !strcmp(variant, "report"))
+		fail("not the variant '%s': the shim is %s, polls are %s", variant, shim ? "there" : "not there",
+		     watched ? "watched" : "not watched");
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void time_all(const char *variant, const struct bench *bench)
+{
+	for (size_t i = 0; i < CASES; i++) {
+		cases[i].run(bench, cases[i].batch / 10); /* warms up */
+		for (int batch = 0; batch < BATCHES; batch++) {
+			double start = now();
+
+			cases[i].run(bench, cases[i].batch);
+			printf("%s %s %.3f\n", cases[i].name, variant, (now() - start) / (double)cases[i].batch);
+		}
+	}
+}
+
+static void run_one(const char *name, const char *iterations, const struct bench *bench)
+{
+	for (size_t i = 0; i < CASES; i++) {
+		if (strcmp(cases[i].name, name))
+			continue;
+		cases[i].run(bench, strtoul(iterations, NULL, 10));
+		return;
+	}
+	fail("there is no case '%s'", name);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench bench;
+
+	if (argc != 2 && argc != 4)
+		fail("usage: calls none|shim|report [CASE ITERATIONS]");
+	set_up(&bench);
+	check_variant(argv[1], &bench);
+	if (argc == 2)
+		time_all(argv[1], &bench);
+	else
+		run_one(argv[2], argv[3], &bench);
+	tear_down(&bench);
+	return 0;
+}
