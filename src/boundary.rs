@@ -24,6 +24,12 @@ pub(crate) fn faulted() -> bool {
     FAULTED.load(Relaxed)
 }
 
+/// False once it is known that nobody will read the books: callers then skip even the call to their bookkeeping.
+#[inline]
+pub(crate) fn counting() -> bool {
+    MODE.load(Relaxed) != OFF
+}
+
 /// Runs `work` on the books of this process, if anybody will read them.
 #[inline]
 pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {

@@ -2,6 +2,7 @@
 
 use crate::abi::table::symbols;
 use crate::abi::*;
+use crate::boundary::counting;
 use crate::interpose::context;
 use crate::provider::real;
 
@@ -57,8 +58,10 @@ macro_rules! forwarders {
         $(
             #[cfg_attr(not(test), unsafe(no_mangle))]
             unsafe extern "C-unwind" fn $name_a($context: $ty_c $(, $arg_a: $ty_a)*) -> $ret_a {
-                // SAFETY: the caller passes an open context, as the real function demands.
-                unsafe { context::adopt($context) };
+                if counting() {
+                    // SAFETY: the caller passes an open context, as the real function demands.
+                    unsafe { context::adopt($context) };
+                }
                 match real::$name_a() {
                     // SAFETY: the caller's promises to this function are those that the real one asks for.
                     Some(function) => unsafe { function($context $(, $arg_a)*) },

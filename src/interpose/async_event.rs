@@ -1,7 +1,7 @@
 //! Asynchronous events: read and acknowledged.
 
 use crate::abi::*;
-use crate::boundary::bookkeeping;
+use crate::boundary::{bookkeeping, counting};
 use crate::forward::absent;
 use crate::interpose::context::adopt_into;
 use crate::provider::real;
@@ -15,7 +15,7 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(context, event) };
-    if result == 0 {
+    if result == 0 && counting() {
         // SAFETY: the real function has filled the event in; the context is open while it is read.
         unsafe { got(context, (*event).event_type) };
     }
@@ -26,8 +26,10 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 unsafe extern "C-unwind" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     let Some(function) = real::ibv_ack_async_event() else { return absent!(void) };
     // Counted before the call: once a destroy may go on, the event's memory may be gone.
-    // SAFETY: the caller passes an event that it has read.
-    unsafe { acked((*event).event_type) };
+    if counting() {
+        // SAFETY: the caller passes an event that it has read.
+        unsafe { acked((*event).event_type) };
+    }
     // SAFETY: the caller's promises are those that the real function asks for.
     unsafe { function(event) };
 }

@@ -1,7 +1,7 @@
 //! Completion events: read and acknowledged.
 
 use crate::abi::*;
-use crate::boundary::bookkeeping;
+use crate::boundary::{bookkeeping, counting};
 use crate::forward::absent;
 use crate::interpose::context::adopt_into;
 use crate::provider::real;
@@ -16,7 +16,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };
-    if result == 0 {
+    if result == 0 && counting() {
         // SAFETY: the real function has stored the CQ, which cannot be destroyed before this event's ack.
         unsafe { got(*cq) };
     }
@@ -27,8 +27,10 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 unsafe extern "C-unwind" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     let Some(function) = real::ibv_ack_cq_events() else { return absent!(void) };
     // Counted before the call: once a destroy may go on, the CQ may be gone.
-    // SAFETY: the caller passes a live CQ.
-    unsafe { acked(cq, nevents) };
+    if counting() {
+        // SAFETY: the caller passes a live CQ.
+        unsafe { acked(cq, nevents) };
+    }
     // SAFETY: the caller's promises are those that the real function asks for.
     unsafe { function(cq, nevents) };
 }
