@@ -112,3 +112,18 @@ fn both_ways_to_poll_count_once() {
         assert_eq!(reports[0]["devices"][0]["completions"], json!({ "polled": 10, "failed": 0 }));
     }
 }
+
+/// What a CQ counted stays with its device when another device's CQ comes to live at its address.
+#[test]
+fn a_new_cq_at_an_old_address_is_another_cq() {
+    for flavour in FLAVOURS {
+        let (outcome, reports) = with_reports(Run::new(harmless("reuse")).scripted().shim(flavour));
+        assert_eq!(outcome.assert_ok().stdout, "same address: yes\n");
+        let devices = reports[0]["devices"].as_array().expect("devices");
+        let polled = |name: &str| {
+            let device = devices.iter().find(|device| device["name"] == name);
+            device.and_then(|device| device["completions"]["polled"].as_u64())
+        };
+        assert_eq!((polled("scr0"), polled("scr1")), (Some(20), Some(30)), "{:#}", reports[0]);
+    }
+}
