@@ -13,10 +13,10 @@ CARGO   ?= cargo
 DESTDIR ?=
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 
-LINK_FLAGS := -shared -Wl,-soname,libibv_sa.so.1 -Wl,--no-undefined-version -Wl,--gc-sections \
+LINK_FLAGS := -shared -Wl,-soname,libibv_sa.so.1 -Wl,-z,defs -Wl,--no-undefined-version -Wl,--gc-sections \
   -Wl,-z,relro,-z,now -Wl,-z,nodelete -Wl,-O1 -Wl,--as-needed
 # The unwinder is linked in: libgcc_s would be one more library in every program under the preload.
-LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lpthread -lm -ldl -lc
+LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lc
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock build.rs
 
