@@ -15,13 +15,22 @@ unsafe extern "C-unwind" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut
     match real::ibv_get_device_list() {
         // SAFETY: the caller's promises are those that the real function asks for.
         Some(function) => unsafe { function(num_devices) },
-        None => no_device_list(),
+        // SAFETY: the caller passes NULL or a place for the number.
+        None => unsafe { no_device_list(num_devices) },
     }
 }
 
-/// Without any libibverbs the list fails as libibverbs itself does where the kernel has no RDMA: ENOSYS.
+/// Without any libibverbs the list fails as libibverbs itself does where the kernel has no RDMA: none, ENOSYS.
+///
+/// # Safety
+/// `num_devices` is NULL or writable.
 #[cold]
-extern "C" fn no_device_list() -> *mut *mut ibv_device {
+#[inline(never)]
+unsafe extern "C" fn no_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
+    // SAFETY: as the caller promises.
+    if let Some(number) = unsafe { num_devices.as_mut() } {
+        *number = 0;
+    }
     set_errno(if provider::exists() { libc::EOPNOTSUPP } else { libc::ENOSYS });
     core::ptr::null_mut()
 }

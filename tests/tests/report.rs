@@ -55,7 +55,7 @@ fn no_rdma_no_report() {
 #[test]
 fn more_contexts_than_the_books_hold() {
     for flavour in FLAVOURS {
-        for (contexts, partial) in [(800, false), (1300, true)] {
+        for (contexts, partial) in [(1024, false), (2600, true)] {
             let report = report_of("crowd", &["contexts", &contexts.to_string()], flavour);
             assert_eq!(report["partial"], partial, "{report:#}");
             assert_eq!(report["gaps"].as_array().map(Vec::is_empty), Some(!partial), "{report:#}");
@@ -71,7 +71,7 @@ fn more_contexts_than_the_books_hold() {
 #[test]
 fn more_cqs_than_the_books_hold() {
     for flavour in FLAVOURS {
-        for (cqs, partial) in [(3000, false), (6000, true)] {
+        for (cqs, partial) in [(4096, false), (10000, true)] {
             let report = report_of("crowd", &["cqs", &cqs.to_string()], flavour);
             assert_eq!(report["partial"], partial, "{report:#}");
             assert_eq!(sum(&report, "/completions/polled"), 2 * cqs);

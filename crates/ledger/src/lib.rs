@@ -21,10 +21,12 @@ use table::{Entry, Table};
 /// Places for devices; the last one stands for all that did not fit, and for what belongs to none.
 const DEVICES: usize = 64;
 const NO_DEVICE: u32 = DEVICES as u32 - 1;
-/// Contexts open at one time.
-pub const CONTEXTS: usize = 1024;
-/// CQs alive at one time.
-pub const CQS: usize = 4096;
+/// Contexts open at one time that surely find room.
+const CONTEXTS: usize = 1024;
+/// CQs alive at one time that surely find room.
+const CQS: usize = 4096;
+/// A table is twice as large, so that a place near an address's own is found within a short probe.
+const SPARE: usize = 2;
 
 /// An open context.
 #[repr(C, align(64))]
@@ -56,8 +58,8 @@ impl Entry for Cq {
 
 /// The books of one process.
 pub struct Ledger {
-    contexts: Table<Context, CONTEXTS>,
-    cqs: Table<Cq, CQS>,
+    contexts: Table<Context, { CONTEXTS * SPARE }>,
+    cqs: Table<Cq, { CQS * SPARE }>,
     devices: [Device; DEVICES],
     async_acks: EventCounts,
     /// Contexts, CQs and devices that the tables had no room for.
@@ -79,7 +81,7 @@ impl Ledger {
     pub const fn new() -> Self {
         Self {
             contexts: Table::new(
-                [const { Context { key: AtomicUsize::new(0), device: AtomicU32::new(0) } }; CONTEXTS],
+                [const { Context { key: AtomicUsize::new(0), device: AtomicU32::new(0) } }; CONTEXTS * SPARE],
             ),
             cqs: Table::new(
                 [const {
@@ -89,7 +91,7 @@ impl Ledger {
                         device: AtomicU32::new(0),
                         traffic: TrafficCounts::new(),
                     }
-                }; CQS],
+                }; CQS * SPARE],
             ),
             devices: [const { Device::new() }; DEVICES],
             async_acks: EventCounts::new(),

@@ -79,7 +79,7 @@ fn unknown_event_numbers_are_named_by_number() {
 fn a_full_table_says_so_and_loses_no_count() {
     let books = ledger();
     books.context_opened(0x1000, b"rxe0");
-    let cqs = CQS as u64 + 500;
+    let cqs = (CQS * SPARE) as u64 + 500;
     for cq in 0..cqs {
         books.polled(0x10_0000 + cq as usize * 0x100, 0x1000, 1, 0);
     }
@@ -134,11 +134,27 @@ fn devices_beyond_the_last_place_are_said_to_be_crowded_out() {
 #[test]
 fn a_context_without_room_is_not_adopted_over_and_over() {
     let books = ledger();
-    for context in 1..=CONTEXTS * 2 {
+    for context in 1..=CONTEXTS * SPARE * 2 {
         books.context_opened(context * 0x1000, b"rxe0");
     }
-    let crowded = (1..=CONTEXTS * 2).find(|context| !books.knows_context(context * 0x1000)).unwrap() * 0x1000;
+    let crowded =
+        (1..=CONTEXTS * SPARE * 2).find(|context| !books.knows_context(context * 0x1000)).unwrap() * 0x1000;
     assert!(!books.context_adopted(crowded, b"rxe0"));
     assert!(!books.context_adopted(crowded, b"rxe0"));
     assert_eq!(books.snapshot().devices[0].adopted, 0);
+}
+
+#[test]
+fn what_is_said_to_fit_fits() {
+    // Addresses as malloc gives them: one after the other, and scattered.
+    for stride in [0x90, 0x1000, 0x2_0010] {
+        let books = ledger();
+        for context in 1..=CONTEXTS {
+            books.context_opened(context * stride, b"rxe0");
+        }
+        for cq in 1..=CQS {
+            books.polled(0x7f00_0000_0000 + cq * stride, stride, 1, 0);
+        }
+        assert_eq!(books.snapshot().crowded_out, 0, "stride {stride:#x}");
+    }
 }
