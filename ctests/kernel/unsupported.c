@@ -60,6 +60,8 @@ int main(int argc, char **argv)
 	tell("ibv_open_xrcd", ibv_open_xrcd(context, &xrcd_attr));
 	tell("ibv_create_cq_ex with timestamps", ibv_create_cq_ex(context, &cq_attr));
 	tell("ibv_import_device", ibv_import_device(context->cmd_fd));
-	printf("%d %d %d\n", ibv_destroy_cq(cq), ibv_dealloc_pd(pd), ibv_close_device(context));
+	printf("destroy_cq %d\n", ibv_destroy_cq(cq));
+	printf("dealloc_pd %d\n", ibv_dealloc_pd(pd));
+	printf("close_device %d\n", ibv_close_device(context));
 	return 0;
 }

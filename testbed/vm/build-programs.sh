@@ -1,0 +1,15 @@
+#!/bin/bash
+# build-programs.sh DIR: compile the programs of ctests/kernel into DIR, for use in the VM.
+# They are made here, not in the VM: its C library is never older than this machine's.
+set -euo pipefail
+# shellcheck source=testbed/vm/lib.sh
+. "$(dirname "$(readlink -f "$0")")/lib.sh"
+
+target=${1:?usage: build-programs.sh DIR}
+source=$repo_dir/ctests/kernel
+flags=(-std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread)
+mkdir -p "$target"
+for name in events threads64 unsupported; do
+    ${CC:-cc} "${flags[@]}" -o "$target/$name" "$source/$name.c" -libverbs
+done
+${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/exit_on_term.so" "$source/exit_on_term.c"
