@@ -4,14 +4,18 @@
 //! switches all bookkeeping off for the rest of the process: the program goes on as if we were not there.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 use ibv_sa_ledger::Ledger;
 use libc::c_int;
 
 use crate::{settings, state, stderr};
 
-static FAULTED: AtomicBool = AtomicBool::new(false);
+/// The process in which a fault of ours has switched bookkeeping off; a child does not report its parent's fault.
+static FAULTED_IN: AtomicU32 = AtomicU32::new(0);
+
+/// The process that had no memory for the books.
+static WITHOUT_BOOKS: AtomicU32 = AtomicU32::new(0);
 
 /// Whether bookkeeping is done: not known before the first RDMA call has read the settings.
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -19,9 +23,14 @@ const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether a fault of ours has switched bookkeeping off.
+/// Whether a fault of ours has switched bookkeeping off in this process.
 pub(crate) fn faulted() -> bool {
-    FAULTED.load(Relaxed)
+    FAULTED_IN.load(Relaxed) == std::process::id()
+}
+
+/// Whether this process should have counted and had no memory for it.
+pub(crate) fn without_books() -> bool {
+    WITHOUT_BOOKS.load(Relaxed) == std::process::id()
 }
 
 /// False once it is known that nobody will read the books: callers then skip even the call to their bookkeeping.
@@ -41,8 +50,9 @@ pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
         if cfg!(feature = "panic-probe") {
             panic!("panic probe");
         }
-        if let Some(ledger) = state::ledger() {
-            work(ledger);
+        match state::ledger() {
+            Some(ledger) => work(ledger),
+            None => WITHOUT_BOOKS.store(std::process::id(), Relaxed),
         }
     });
 }
@@ -61,7 +71,7 @@ fn first_use() -> u8 {
 pub(crate) fn contain<R>(otherwise: R, work: impl FnOnce() -> R) -> R {
     let errno = errno();
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        FAULTED.store(true, Relaxed);
+        FAULTED_IN.store(std::process::id(), Relaxed);
         MODE.store(OFF, Relaxed);
         // A panic's payload may itself panic when dropped.
         std::mem::forget(panic);

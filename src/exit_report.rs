@@ -1,18 +1,19 @@
-//! The report at exit, written by a destructor: after the program's own exit handlers, so that destroys in
-//! them are counted too.
+//! The report at exit: after the program's own exit handlers and after the destructors of all libraries, so that
+//! destroys in them are counted too.
 //!
-//! Nothing here takes a lock that another thread could hold for ever: counts are read while others may still
-//! count.
+//! Counts are read while others may still count; nothing is locked, and nothing is taken from the program's malloc,
+//! which a thread that called exit() in a signal handler may hold.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ibv_sa_report::Report;
 
-use crate::boundary::{contain, faulted, uncancelled};
+use crate::boundary::{contain, faulted, uncancelled, without_books};
 use crate::settings::{self, Format};
 use crate::{provider, state, stderr};
 
@@ -21,17 +22,36 @@ use crate::{provider, state, stderr};
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 
-#[cfg_attr(test, allow(dead_code))]
+unsafe extern "C" {
+    /// Linux Standard Base, glibc: a handler without a library (NULL) runs at the very end of exit().
+    fn __cxa_atexit(
+        handler: extern "C" fn(*mut libc::c_void),
+        argument: *mut libc::c_void,
+        library: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+/// Our destructor runs among those of other libraries, in an order that says nothing: the report waits for all.
 extern "C" fn at_exit() {
+    if settings::if_read().is_none_or(|settings| settings.report.is_none()) {
+        return;
+    }
+    // SAFETY: the handler is a function of a library that is never unloaded (-z nodelete).
+    if unsafe { __cxa_atexit(at_the_very_end, std::ptr::null_mut(), std::ptr::null_mut()) } != 0 {
+        at_the_very_end(std::ptr::null_mut());
+    }
+}
+
+extern "C" fn at_the_very_end(_: *mut libc::c_void) {
     contain((), || uncancelled(write_report));
 }
 
 fn write_report() {
     let Some(report_to) = settings::if_read().and_then(|settings| settings.report.as_ref()) else { return };
-    // No ledger: this process, perhaps a child of one that did, used no RDMA. A faulted one must say so.
+    // No ledger: this process, perhaps a child of one that did, used no RDMA; or it has to say why there is none.
     let snapshot = match state::existing() {
         Some(ledger) => ledger.snapshot(),
-        None if faulted() => Default::default(),
+        None if faulted() || without_books() => Default::default(),
         None => return,
     };
     let pid = std::process::id();
@@ -41,6 +61,7 @@ fn write_report() {
         program: &program(),
         provider: &provider::name(),
         faulted: faulted(),
+        without_books: without_books(),
         lines_dropped: stderr::dropped(),
         snapshot: &snapshot,
     };
@@ -75,18 +96,49 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
             _ => error,
-        })?;
+        })
+        .and_then(above_stderr)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
-    stderr::without_signals(|| file.write_all(text.as_bytes()))
+    stderr::without_signals(|| write_whole(&mut file, text.as_bytes()))
+}
+
+/// In one piece or not at all: half a line would spoil the line that another process adds.
+fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let written = file.write(bytes)?;
+    if written == bytes.len() {
+        return Ok(());
+    }
+    let end = file.stream_position()?;
+    if file.metadata()?.len() == end {
+        file.set_len(end - written as u64)?;
+    }
+    Err(io::Error::other("no space for all of it"))
+}
+
+/// A program that closed its fds 0 to 2 may still write there: the report's file must be none of them.
+fn above_stderr(file: File) -> io::Result<File> {
+    if file.as_raw_fd() > 2 {
+        return Ok(file);
+    }
+    // SAFETY: the descriptor is open; the new one is owned by the new File alone.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: as above.
+        fd => Ok(unsafe { File::from_raw_fd(fd) }),
+    }
 }
 
 fn program() -> String {
     unsafe extern "C" {
         static program_invocation_short_name: *const libc::c_char;
     }
-    // SAFETY: glibc sets this to a C string before any code of the program runs, and never to NULL.
-    let name = unsafe { std::ffi::CStr::from_ptr(program_invocation_short_name) };
-    name.to_string_lossy().into_owned()
+    // SAFETY: a C string that glibc sets before any code of the program runs; the program may have changed it.
+    unsafe {
+        if program_invocation_short_name.is_null() {
+            return "unknown".into();
+        }
+        std::ffi::CStr::from_ptr(program_invocation_short_name).to_string_lossy().into_owned()
+    }
 }

@@ -23,6 +23,7 @@ mod boundary;
 mod exit_report;
 mod forward;
 mod interpose;
+mod memory;
 mod provider;
 mod settings;
 mod state;

@@ -1,7 +1,6 @@
 //! The `IBV_SA_*` environment variables, read once at the first RDMA call.
 
-use std::ffi::{CString, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{CStr, CString};
 
 use once_cell::race::OnceBox;
 
@@ -39,7 +38,7 @@ pub(crate) fn get() -> &'static Settings {
 
 #[cold]
 fn first_use() -> &'static Settings {
-    let (settings, complaints) = if privileged() { Default::default() } else { parse(std::env::vars_os()) };
+    let (settings, complaints) = if privileged() { Default::default() } else { parse(environment()) };
     match SETTINGS.set(Box::new(settings)) {
         Ok(()) => {
             stderr::remember_identity();
@@ -69,32 +68,73 @@ fn privileged() -> bool {
     }
 }
 
-fn parse(variables: impl Iterator<Item = (OsString, OsString)>) -> (Settings, Vec<String>) {
+/// The entries of the environment that are meant for us. One walk in place, as a getenv(3) does it: a copy of the
+/// whole environment would race for longer with a thread that changes it.
+fn environment() -> impl Iterator<Item = &'static [u8]> {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: environ(7) is NULL or an array of C strings that ends in NULL.
+    let mut next = unsafe { environ };
+    std::iter::from_fn(move || {
+        while !next.is_null() {
+            // SAFETY: as above; the walk ends at the NULL.
+            let entry = unsafe {
+                if (*next).is_null() {
+                    return None;
+                }
+                let entry = CStr::from_ptr(*next);
+                next = next.add(1);
+                entry.to_bytes()
+            };
+            if entry.starts_with(PREFIX) {
+                return Some(entry);
+            }
+        }
+        None
+    })
+}
+
+const PREFIX: &[u8] = b"IBV_SA_";
+
+/// A value as it is shown in a message: not longer than a line bears.
+fn shown(value: &[u8]) -> String {
+    const LONGEST: usize = 200;
+    let cut = if value.len() > LONGEST { "..." } else { "" };
+    format!("{}{cut}", String::from_utf8_lossy(&value[..value.len().min(LONGEST)]))
+}
+
+fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>) {
     let mut settings = Settings::default();
     let mut complaints = Vec::new();
-    for (name, value) in variables {
-        let name = name.to_string_lossy().into_owned();
-        if !name.starts_with("IBV_SA_") || value.is_empty() {
+    for entry in entries {
+        let equals = entry.iter().position(|byte| *byte == b'=').unwrap_or(entry.len());
+        let (name, value) = (&entry[..equals], entry.get(equals + 1..).unwrap_or_default());
+        if value.is_empty() {
             continue;
         }
-        let shown = value.to_string_lossy().into_owned();
-        let shown = shown.escape_debug();
-        let value = value.into_vec();
-        match name.as_str() {
-            "IBV_SA_PROVIDER" if value.starts_with(b"/") => {
-                settings.provider = CString::new(value).ok();
+        match name {
+            b"IBV_SA_PROVIDER" if value.starts_with(b"/") => {
+                // Of two entries with one name the first counts, as for getenv(3).
+                settings.provider = settings.provider.or_else(|| CString::new(value).ok());
             }
-            "IBV_SA_PROVIDER" => complaints
-                .push(format!("IBV_SA_PROVIDER=\"{shown}\" is not an absolute path; using libibverbs.so.1")),
-            "IBV_SA_REPORT" => match parse_report(&value) {
-                Some(report) => settings.report = Some(report),
+            b"IBV_SA_PROVIDER" => complaints.push(format!(
+                "IBV_SA_PROVIDER=\"{}\" is not an absolute path; using libibverbs.so.1",
+                shown(value)
+            )),
+            b"IBV_SA_REPORT" => match parse_report(value) {
+                Some(report) => {
+                    settings.report.get_or_insert(report);
+                }
                 None => complaints.push(format!(
-                    "IBV_SA_REPORT=\"{shown}\" is not text, json, text:FILE or json:FILE \
-                     (in FILE %p is the process id, %% a percent sign); no report will be written"
+                    "IBV_SA_REPORT=\"{}\" is not text, json, text:FILE or json:FILE \
+                     (in FILE %p is the process id, %% a percent sign); no report will be written",
+                    shown(value)
                 )),
             },
             _ => complaints.push(format!(
-                "{name} is not a setting of libibv_sa (known: IBV_SA_PROVIDER, IBV_SA_REPORT); ignored"
+                "{} is not a setting of libibv_sa (known: IBV_SA_PROVIDER, IBV_SA_REPORT); ignored",
+                shown(name)
             )),
         }
     }
@@ -141,7 +181,9 @@ mod tests {
     use super::*;
 
     fn parsed(variables: &[(&str, &str)]) -> (Settings, Vec<String>) {
-        parse(variables.iter().map(|(name, value)| (name.into(), value.into())))
+        let entries: Vec<Vec<u8>> =
+            variables.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+        parse(entries.iter().map(Vec::as_slice))
     }
 
     #[test]
@@ -169,9 +211,15 @@ mod tests {
 
     #[test]
     fn unknown_names_are_named() {
-        let (_, complaints) = parsed(&[("IBV_SA_REPROT", "text"), ("HOME", "/"), ("IBV_SAX", "1")]);
-        assert_eq!(complaints.len(), 1);
+        let (_, complaints) = parsed(&[("IBV_SA_REPROT", "text"), ("IBV_SA_", "1")]);
+        assert_eq!(complaints.len(), 2);
         assert!(complaints[0].starts_with("IBV_SA_REPROT "));
+    }
+
+    #[test]
+    fn a_long_value_is_cut() {
+        let (_, complaints) = parsed(&[("IBV_SA_REPORT", &"x".repeat(100_000))]);
+        assert!(complaints[0].len() < 500, "{}", complaints[0].len());
     }
 
     #[test]

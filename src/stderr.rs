@@ -3,30 +3,43 @@
 //! Never a signal, never a wait, never into a file that has taken the place of stderr since we first looked.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use crate::boundary::uncancelled;
 
 /// Device and inode of fd 2 when the first RDMA call was made; inode 0 means: not known, stay silent.
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
+
+/// Lines that could not be written, and in which process: a child does not answer for its parent.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
+static DROPPED_IN: AtomicU32 = AtomicU32::new(0);
 
 /// Notes which file stderr is now.
 pub(crate) fn remember_identity() {
-    if let Some((device, inode)) = identity() {
-        DEVICE.store(device, Relaxed);
-        INODE.store(inode, Release);
+    if let Some(status) = status() {
+        DEVICE.store(status.st_dev, Relaxed);
+        INODE.store(status.st_ino, Release);
     }
 }
 
-/// Lines that could not be written.
+/// Lines that this process could not write.
 pub(crate) fn dropped() -> u64 {
-    DROPPED.load(Relaxed)
+    if DROPPED_IN.load(Relaxed) == std::process::id() { DROPPED.load(Relaxed) } else { 0 }
 }
 
-/// Writes one line with our prefix, or counts it as dropped.
+fn drop_lines(number: usize) {
+    let pid = std::process::id();
+    if DROPPED_IN.swap(pid, Relaxed) != pid {
+        DROPPED.store(0, Relaxed);
+    }
+    DROPPED.fetch_add(number as u64, Relaxed);
+}
+
+/// Writes one line with our prefix, or counts it as dropped. What comes from other hands (variables, file names,
+/// other libraries' errors) may be in it: nothing in the line can move a terminal's cursor or forge another line.
 pub(crate) fn say(line: &str) {
+    let line: String = line.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     write_lines(&format!("ibv_sa[{}]: {line}\n", std::process::id()));
 }
 
@@ -37,7 +50,7 @@ pub(crate) fn write_lines(lines: &str) {
             // A pipe takes up to PIPE_BUF bytes whole (pipe(7)), so that lines of processes do not mix; a JSON
             // line may be longer.
             if !block.as_bytes().chunks(libc::PIPE_BUF).all(write_now) {
-                DROPPED.fetch_add(block.matches('\n').count() as u64, Relaxed);
+                drop_lines(block.matches('\n').count());
             }
         }
     });
@@ -62,21 +75,17 @@ fn blocks(mut lines: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn identity() -> Option<(u64, u64)> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+fn status() -> Option<libc::stat> {
+    let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat fills the structure when it returns 0 (stat(2)).
-    let stat = unsafe {
-        if libc::fstat(2, stat.as_mut_ptr()) != 0 {
-            return None;
-        }
-        stat.assume_init()
-    };
-    Some((stat.st_dev, stat.st_ino))
+    unsafe { (libc::fstat(2, status.as_mut_ptr()) == 0).then(|| status.assume_init()) }
 }
 
+/// Writes if that can be done at once and stderr is still the file that it was.
 fn write_now(bytes: &[u8]) -> bool {
-    let expected = (DEVICE.load(Relaxed), INODE.load(Acquire));
-    if expected.1 == 0 || identity() != Some(expected) {
+    let inode = INODE.load(Acquire);
+    let Some(status) = status() else { return false };
+    if inode == 0 || (status.st_dev, status.st_ino) != (DEVICE.load(Relaxed), inode) {
         return false;
     }
     let mut ready = libc::pollfd { fd: 2, events: libc::POLLOUT, revents: 0 };
@@ -85,18 +94,46 @@ fn write_now(bytes: &[u8]) -> bool {
     if polled != 1 || ready.revents != libc::POLLOUT {
         return false;
     }
-    let written = without_signals(|| {
-        // SAFETY: the buffer is valid for its length.
-        match unsafe { libc::write(2, bytes.as_ptr().cast(), bytes.len()) } {
-            -1 => Err(io::Error::last_os_error()),
-            written => Ok(written as usize),
+    let written = without_signals(|| match status.st_mode & libc::S_IFMT {
+        libc::S_IFSOCK => {
+            // SAFETY: the buffer is valid for its length.
+            result(unsafe { libc::send(2, bytes.as_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) })
         }
+        libc::S_IFCHR | libc::S_IFIFO => write_unblocked(bytes),
+        _ => write_to(2, bytes),
     });
     written.is_ok_and(|written| written == bytes.len())
 }
 
+/// Writes to a terminal or pipe without waiting. Ready means that one byte fits, and O_NONBLOCK on fd 2 itself would
+/// be seen by all who share it: so through a descriptor of our own.
+fn write_unblocked(bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string (proc(5)).
+    match unsafe { libc::open(c"/proc/self/fd/2".as_ptr(), flags) } {
+        // No /proc, no descriptor left or no right to open what was handed to us: then as it is.
+        -1 => write_to(2, bytes),
+        own => {
+            let written = write_to(own, bytes);
+            // SAFETY: `own` was opened above and is ours alone.
+            unsafe { libc::close(own) };
+            written
+        }
+    }
+}
+
+fn write_to(fd: libc::c_int, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the buffer is valid for its length.
+    result(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) })
+}
+
+fn result(written: isize) -> io::Result<usize> {
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
 /// Runs `write` so that this process never sees the signals it may raise: SIGPIPE for a pipe without a reader,
-/// SIGXFSZ for a file at its size limit (setrlimit(2)).
+/// SIGXFSZ for a file at its size limit (setrlimit(2)), SIGTTOU for a background job's terminal (which lets a write
+/// through while the signal is blocked, termios(3)).
 pub(crate) fn without_signals<R>(write: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
     // SAFETY: all sets are initialised before use; the mask is restored to what it was. A signal that was
     // pending before stays pending; one that our write raised is directed at this thread (signal(7)) and is
@@ -106,6 +143,7 @@ pub(crate) fn without_signals<R>(write: impl FnOnce() -> io::Result<R>) -> io::R
         libc::sigemptyset(&mut ours);
         libc::sigaddset(&mut ours, libc::SIGPIPE);
         libc::sigaddset(&mut ours, libc::SIGXFSZ);
+        libc::sigaddset(&mut ours, libc::SIGTTOU);
         let mut pending: libc::sigset_t = std::mem::zeroed();
         libc::sigpending(&mut pending);
         let mut old: libc::sigset_t = std::mem::zeroed();

@@ -17,7 +17,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };
     if result == 0 && counting() {
-        // SAFETY: the real function has stored the CQ, which cannot be destroyed before this event's ack.
+        // SAFETY: the real function has stored the CQ and looked into it to hand out its cq_context.
         unsafe { got(*cq) };
     }
     result

@@ -6,7 +6,7 @@
 use ibv_sa_ledger::Kind;
 
 use crate::abi::*;
-use crate::boundary::bookkeeping;
+use crate::boundary::{bookkeeping, counting};
 use crate::forward::absent;
 use crate::interpose::context::{adopt, adopt_into};
 use crate::provider::real;
@@ -31,7 +31,7 @@ unsafe extern "C-unwind" fn ibv_create_cq(
     unsafe { adopt(context) };
     // SAFETY: the caller's promises are those that the real function asks for.
     let cq = unsafe { function(context, cqe, cq_context, channel, comp_vector) };
-    created(Kind::Cq, cq.cast(), context);
+    cq_created(cq, context);
     cq
 }
 
@@ -78,9 +78,12 @@ macro_rules! destroys {
             let Some(function) = real::$name() else { return absent!(errno) };
             // SAFETY: the caller passes a live object; after the call it may be gone.
             let context = unsafe { context_of!($object) };
+            if Kind::$kind == Kind::Cq && counting() {
+                cq_going($object.addr());
+            }
             // SAFETY: the caller's promises are those that the real function asks for.
             let result = unsafe { function($object) };
-            destroyed(Kind::$kind, $object.cast(), context, result);
+            destroyed(Kind::$kind, context, result);
             result
         }
     )*};
@@ -116,19 +119,21 @@ unsafe extern "C" fn created_in(kind: Kind, object: *mut c_void, context: *mut i
 }
 
 #[inline(never)]
-pub(crate) extern "C" fn destroyed(
-    kind: Kind,
-    object: *mut c_void,
-    context: *mut ibv_context,
-    result: c_int,
-) {
-    if result != 0 {
-        return;
+extern "C" fn cq_created(cq: *mut ibv_cq, context: *mut ibv_context) {
+    if !cq.is_null() {
+        bookkeeping(|ledger| ledger.cq_created(cq.addr(), context.addr()));
     }
-    bookkeeping(|ledger| {
-        if kind == Kind::Cq {
-            ledger.cq_gone(object.addr());
-        }
-        ledger.destroyed(kind, context.addr());
-    });
+}
+
+/// Before the destroy: once that returns, another thread may have a new CQ at this address.
+#[inline(never)]
+extern "C" fn cq_going(cq: usize) {
+    bookkeeping(|ledger| ledger.cq_gone(cq));
+}
+
+#[inline(never)]
+pub(crate) extern "C" fn destroyed(kind: Kind, context: *mut ibv_context, result: c_int) {
+    if result == 0 {
+        bookkeeping(|ledger| ledger.destroyed(kind, context.addr()));
+    }
 }

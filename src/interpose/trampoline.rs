@@ -77,7 +77,7 @@ macro_rules! trampolines {
             static SLOTS_OF: Slots = Slots::new();
 
             unsafe extern "C-unwind" fn enter<const SLOT: usize>($($arg: $ty),*) -> $ret {
-                let address = SLOTS_OF.0[SLOT].load(Relaxed);
+                let address = SLOTS_OF.0[SLOT].load(Acquire);
                 // SAFETY: this trampoline stands in for the function at this address, which the provider had stored
                 // in the member with this signature; the caller keeps the promises that it asks for. After the call
                 // only what it has made or left alive is looked into.
@@ -141,13 +141,13 @@ trampolines! {
 
     destroy_wq(wq: *mut ibv_wq) -> c_int;
     before (*wq).context;
-    after |context, result| destroyed(Kind::Wq, wq.cast(), context, result);
+    after |context, result| destroyed(Kind::Wq, context, result);
 }
 
 #[inline(never)]
 extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context) {
     if !cq.is_null() {
-        bookkeeping(|ledger| ledger.extended_cq_created(context.addr()));
+        bookkeeping(|ledger| ledger.extended_cq_created(cq.addr(), context.addr()));
     }
 }
 

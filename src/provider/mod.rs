@@ -1,6 +1,6 @@
 //! Who does the work: libibverbs, or the library that `IBV_SA_PROVIDER` names.
 //!
-//! Opened once, at the first call that needs it, and never closed: providers keep pointers and threads.
+//! Opened once, at the first RDMA call, and never closed: providers keep pointers and threads.
 
 pub(crate) mod real;
 
@@ -23,7 +23,9 @@ const ABSENT: NonZeroUsize = NonZeroUsize::MIN;
 
 static HANDLE: OnceNonZeroUsize = OnceNonZeroUsize::new();
 
-/// The real function behind one exported symbol, looked up when first called.
+/// The real function behind one exported symbol. All are looked up together at the first call of any: a look-up takes
+/// the loader's lock, which a later first call (in a thread that a library's destructor waits for, in a child that was
+/// forked while another thread opened a library) could wait for for ever.
 pub(crate) struct Slot {
     name: &'static CStr,
     /// Absent for functions under the private node, whose number changes with every release.
@@ -50,8 +52,14 @@ impl Slot {
 #[cold]
 #[inline(never)]
 extern "C" fn resolve(slot: &'static Slot) -> usize {
-    let found =
-        contain(ABSENT, || slot.address.get_or_init(|| uncancelled(|| look_up(slot.name, slot.node))));
+    let found = contain(ABSENT, || {
+        uncancelled(|| {
+            for other in real::ALL {
+                other.address.get_or_init(|| look_up(other.name, other.node));
+            }
+            slot.address.get_or_init(|| look_up(slot.name, slot.node))
+        })
+    });
     if found == ABSENT { 0 } else { found.get() }
 }
 

@@ -21,22 +21,33 @@ macro_rules! accessors {
         interposed { $($interposed:tt)* }
         $($rest:tt)*
     ) => {
-        accessors! { @each $($forwarded)* }
-        accessors! { @each $($adopting)* }
-        accessors! { @each $($interposed)* }
+        accessors! { @each $($forwarded)* $($adopting)* $($interposed)* }
     };
-    (@each $($node:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, fails $how:ident;)*) => {$(
-        #[inline]
-        pub(crate) fn $name() -> Option<unsafe extern "C-unwind" fn($($arg: $ty),*) -> $ret> {
-            static SLOT: Slot = Slot::new(c_string!(stringify!($name)), Some(c_string!($node)));
-            match SLOT.address() {
-                0 => None,
-                // SAFETY: the address was looked up under this name and version node; the table has its
-                // signature from rdma-core's header of that version.
-                address => unsafe { core::mem::transmute::<usize, Option<unsafe extern "C-unwind" fn($($ty),*) -> $ret>>(address) },
-            }
+    (@each $($node:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, fails $how:ident;)*) => {
+        #[allow(non_upper_case_globals)]
+        mod slots {
+            use crate::provider::Slot;
+
+            $(pub(super) static $name: Slot = Slot::new(c_string!(stringify!($name)), Some(c_string!($node)));)*
         }
-    )*};
+
+        /// All slots, to be filled together.
+        pub(super) static ALL: &[&Slot] = &[$(&slots::$name),*];
+
+        $(
+            #[inline]
+            pub(crate) fn $name() -> Option<unsafe extern "C-unwind" fn($($arg: $ty),*) -> $ret> {
+                match slots::$name.address() {
+                    0 => None,
+                    // SAFETY: the address was looked up under this name and version node; the table has its
+                    // signature from rdma-core's header of that version.
+                    address => unsafe {
+                        core::mem::transmute::<usize, Option<unsafe extern "C-unwind" fn($($ty),*) -> $ret>>(address)
+                    },
+                }
+            }
+        )*
+    };
 }
 
 symbols!(accessors);

@@ -33,6 +33,8 @@ const SPARE: usize = 2;
 struct Context {
     key: AtomicUsize,
     device: AtomicU32,
+    /// 1 if it was first seen in another call than open or import.
+    adopted: AtomicU32,
 }
 
 /// A live CQ. One cache line each, so that threads that poll their own CQs never share one.
@@ -81,7 +83,13 @@ impl Ledger {
     pub const fn new() -> Self {
         Self {
             contexts: Table::new(
-                [const { Context { key: AtomicUsize::new(0), device: AtomicU32::new(0) } }; CONTEXTS * SPARE],
+                [const {
+                    Context {
+                        key: AtomicUsize::new(0),
+                        device: AtomicU32::new(0),
+                        adopted: AtomicU32::new(0),
+                    }
+                }; CONTEXTS * SPARE],
             ),
             cqs: Table::new(
                 [const {
@@ -103,7 +111,13 @@ impl Ledger {
 
     /// A context that the program got from an open or import call.
     pub fn context_opened(&self, context: usize, device: &[u8]) {
-        let (device, _) = self.remember(context, device);
+        // A provider may call exported functions on a context while it opens it (bnxt_re queries the device).
+        if let Some(early) = self.contexts.find(context)
+            && early.adopted.swap(0, Relaxed) == 1
+        {
+            self.devices[early.device.load(Relaxed) as usize].adopted.fetch_sub(1, Relaxed);
+        }
+        let (device, _) = self.remember(context, device, 0);
         self.devices[device as usize].opened.fetch_add(1, Relaxed);
     }
 
@@ -112,7 +126,7 @@ impl Ledger {
         if self.knows_context(context) {
             return false;
         }
-        let (device, kept) = self.remember(context, device);
+        let (device, kept) = self.remember(context, device, 1);
         // Where there is no room, the same context comes here again and again: only the lack is counted.
         if kept {
             self.devices[device as usize].adopted.fetch_add(1, Relaxed);
@@ -126,11 +140,15 @@ impl Ledger {
     }
 
     /// The device's place, and whether there was room for the context.
-    fn remember(&self, context: usize, name: &[u8]) -> (u32, bool) {
+    fn remember(&self, context: usize, name: &[u8], adopted: u32) -> (u32, bool) {
         let device = self.device_named(name);
         // Where a context of the same address was closed around us, the new one takes its place.
         self.contexts.remove(context, |_| {});
-        let kept = self.contexts.insert(context, |entry| entry.device.store(device, Relaxed)).is_some();
+        let kept = self.contexts.insert(context, |entry| {
+            entry.device.store(device, Relaxed);
+            entry.adopted.store(adopted, Relaxed);
+        });
+        let kept = kept.is_some();
         if !kept || device == NO_DEVICE {
             self.crowded_out.fetch_add(1, Relaxed);
         }
@@ -171,9 +189,16 @@ impl Ledger {
         device.objects[kind as usize].created.fetch_add(1, Relaxed);
     }
 
-    /// An extended CQ was created: what its own poll functions return is not seen.
-    pub fn extended_cq_created(&self, context: usize) {
+    /// A CQ was created. What an older CQ at this address left behind is credited before it counts.
+    pub fn cq_created(&self, cq: usize, context: usize) {
+        self.cq_gone(cq);
+        self.traffic(cq, context);
         self.created(Kind::Cq, context);
+    }
+
+    /// An extended CQ was created: what its own poll functions return is not seen.
+    pub fn extended_cq_created(&self, cq: usize, context: usize) {
+        self.cq_created(cq, context);
         self.extended_cqs.fetch_add(1, Relaxed);
     }
 
@@ -183,12 +208,15 @@ impl Ledger {
         device.objects[kind as usize].destroyed.fetch_add(1, Relaxed);
     }
 
-    /// The CQ at this address is no more; what it counted stays with its device.
+    /// The CQ at this address is about to be destroyed or replaced; what it counted stays with its device. Should it
+    /// live on, its next use brings it back.
     pub fn cq_gone(&self, cq: usize) {
-        self.cqs.remove(cq, |entry| {
-            let device = &self.devices[entry.device.load(Relaxed) as usize];
-            entry.traffic.move_into(&device.traffic);
-        });
+        self.cqs.remove(cq, |entry| self.credit(entry));
+    }
+
+    fn credit(&self, entry: &Cq) {
+        let device = &self.devices[entry.device.load(Relaxed) as usize];
+        entry.traffic.move_into(&device.traffic);
     }
 
     /// An asynchronous event was read.
@@ -228,6 +256,7 @@ impl Ledger {
         }
         let device = self.device_of(context);
         let inserted = self.cqs.insert(cq, |entry| {
+            self.credit(entry);
             entry.context.store(context, Relaxed);
             entry.device.store(device, Relaxed);
         });

@@ -124,7 +124,7 @@ impl Ledger {
                 }
             })
             .collect();
-        for (_, cq) in self.cqs.iter() {
+        for cq in self.cqs.places() {
             let device = (cq.device.load(Relaxed) as usize).min(DEVICES - 1);
             places[device].traffic.add(&cq.traffic);
         }

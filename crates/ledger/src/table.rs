@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 const EMPTY: usize = 0;
 const REMOVED: usize = 1;
+/// An entry that one thread is filling or taking out; no object has this address.
+const CLAIMED: usize = 2;
 const PROBE: usize = 64;
 
 /// What a [`Table`] stores.
@@ -35,7 +37,7 @@ impl<E: Entry, const N: usize> Table<E, N> {
 
     /// The entry of `address`.
     pub(crate) fn find(&self, address: usize) -> Option<&E> {
-        if address <= REMOVED {
+        if address <= CLAIMED {
             return None;
         }
         for entry in self.probe(address) {
@@ -51,8 +53,6 @@ impl<E: Entry, const N: usize> Table<E, N> {
     /// Takes a free entry for `address` and fills it with `fill` before any other thread can find it.
     /// `None` when the table has no room near its place.
     pub(crate) fn insert(&self, address: usize, fill: impl Fn(&E)) -> Option<&E> {
-        /// An entry that is being filled; no object has this address.
-        const CLAIMED: usize = 2;
         if address <= CLAIMED {
             return None;
         }
@@ -73,15 +73,22 @@ impl<E: Entry, const N: usize> Table<E, N> {
     pub(crate) fn remove(&self, address: usize, last: impl Fn(&E)) -> bool {
         let mut found = false;
         while let Some(entry) = self.find(address) {
-            last(entry);
-            entry.key().store(REMOVED, Release);
-            found = true;
+            if entry.key().compare_exchange(address, CLAIMED, Acquire, Relaxed).is_ok() {
+                last(entry);
+                entry.key().store(REMOVED, Release);
+                found = true;
+            }
         }
         found
     }
 
+    /// All places, used or free. A thread that found an entry just before it was taken out may still write to it.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &E> {
+        self.0.iter()
+    }
+
     /// All entries in use.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &E)> {
-        self.0.iter().map(|entry| (entry.key().load(Acquire), entry)).filter(|(key, _)| *key > REMOVED + 1)
+        self.0.iter().map(|entry| (entry.key().load(Acquire), entry)).filter(|(key, _)| *key > CLAIMED)
     }
 }

@@ -158,3 +158,44 @@ fn what_is_said_to_fit_fits() {
         assert_eq!(books.snapshot().crowded_out, 0, "stride {stride:#x}");
     }
 }
+
+#[test]
+fn an_address_used_again_counts_for_its_new_device() {
+    let books = ledger();
+    books.context_opened(0x1000, b"rxe0");
+    books.context_opened(0x2000, b"rxe1");
+    books.cq_created(0x9000, 0x1000);
+    books.polled(0x9000, 0x1000, 3, 0);
+    // Destroyed; while the destroy waits, an ack brings the entry back.
+    books.cq_gone(0x9000);
+    books.comp_events_acked(0x9000, 0x1000, 2);
+    books.destroyed(Kind::Cq, 0x1000);
+    books.cq_created(0x9000, 0x2000);
+    books.polled(0x9000, 0x2000, 5, 0);
+    let devices = books.snapshot().devices;
+    assert_eq!(devices[0].traffic, Traffic { polled: 3, events_acked: 2, ..Default::default() });
+    assert_eq!(devices[1].traffic, Traffic { polled: 5, ..Default::default() });
+}
+
+#[test]
+fn a_count_that_comes_late_is_not_lost() {
+    let books = ledger();
+    books.context_opened(0x1000, b"rxe0");
+    let late = books.traffic(0x9000, 0x1000);
+    books.cq_gone(0x9000);
+    late.polled.fetch_add(7, Relaxed);
+    assert_eq!(books.snapshot().devices[0].traffic.polled, 7);
+    books.context_opened(0x2000, b"rxe1");
+    books.polled(0x9000, 0x2000, 1, 0);
+    let devices = books.snapshot().devices;
+    assert_eq!((devices[0].traffic.polled, devices[1].traffic.polled), (7, 1));
+}
+
+#[test]
+fn a_context_used_inside_its_own_open_is_opened_and_not_adopted() {
+    let books = ledger();
+    books.context_adopted(0x1000, b"bnxt_re0");
+    books.context_opened(0x1000, b"bnxt_re0");
+    let device = &books.snapshot().devices[0];
+    assert_eq!((device.opened, device.adopted), (1, 0));
+}

@@ -24,6 +24,8 @@ pub struct Report<'a> {
     pub provider: &'a str,
     /// Counting was switched off by a fault of our own before the program ended.
     pub faulted: bool,
+    /// There was no memory to count in.
+    pub without_books: bool,
     /// Lines that could not be written to stderr.
     pub lines_dropped: u64,
     /// The counts.
@@ -36,6 +38,11 @@ impl Report<'_> {
         let mut gaps = Vec::new();
         if self.faulted {
             gaps.push("counting stopped at an internal error (see stderr)".into());
+        }
+        if self.without_books {
+            gaps.push(
+                "there was no memory to count in (the kernel refused a mapping of less than 1 MiB)".into(),
+            );
         }
         if self.snapshot.unwatched != 0 {
             gaps.push(format!(

@@ -22,6 +22,7 @@ fn report(snapshot: &Snapshot) -> Report<'_> {
         program: "ping\x1b[2Jpong",
         provider: "libibverbs.so.1",
         faulted: false,
+        without_books: false,
         lines_dropped: 0,
         snapshot,
     }
@@ -59,10 +60,10 @@ fn json_is_one_line_with_a_schema() {
 #[test]
 fn every_gap_is_said() {
     let gappy = Snapshot { crowded_out: 3, unwatched: 2, extended_cqs: 4, ..snapshot() };
-    let report = Report { faulted: true, lines_dropped: 5, ..report(&gappy) };
-    assert_eq!(report.gaps().len(), 4);
+    let report = Report { faulted: true, without_books: true, lines_dropped: 5, ..report(&gappy) };
+    assert_eq!(report.gaps().len(), 5);
     let text = report.text();
-    assert_eq!(text.matches("PARTIAL: ").count(), 4);
+    assert_eq!(text.matches("PARTIAL: ").count(), 5);
     assert!(text.contains("5 line(s) could not be written"));
     let value: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(value["partial"], true);
