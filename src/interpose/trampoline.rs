@@ -1,7 +1,7 @@
-//! Functions that C programs reach through pointers in the context, where no preloaded symbol is seen:
-//! `ops.poll_cq`, and the creation of extended objects and WQs in `struct verbs_context`.
+//! Functions that C programs reach through pointers, where no preloaded symbol is seen: `ops.poll_cq` of a context, the
+//! creation of extended objects and WQs in `struct verbs_context`, and the polls of an extended CQ.
 //!
-//! The pointer in the context is replaced by a trampoline. There is a fixed set of them for each member, one for
+//! The pointer is replaced by a trampoline. There is a fixed set of them for each member, one for
 //! each distinct function of a provider (which has one or two), with that function's address beside it: the
 //! provider's own function is found without a look-up. Contexts are only touched when a report was asked for.
 
@@ -13,8 +13,10 @@ use crate::abi::*;
 use crate::boundary::bookkeeping;
 use crate::interpose::object::{created, destroyed};
 
-/// Distinct functions that can be watched for each member.
-const SLOTS: usize = 16;
+/// Distinct functions that can be watched for a member of the context: a provider has one or two.
+const FEW: usize = 16;
+/// And for a member of an extended CQ: mlx5 alone has 24 ways to start a poll.
+const MANY: usize = 64;
 
 /// Whether the structure, which grows at its front, is large enough to have the member
 /// (`verbs_get_ctx_op`, <infiniband/verbs.h>).
@@ -27,11 +29,11 @@ macro_rules! has {
 pub(crate) use has;
 
 /// The addresses of the functions behind one set of trampolines.
-struct Slots([AtomicUsize; SLOTS]);
+struct Slots<const N: usize>([AtomicUsize; N]);
 
-impl Slots {
+impl<const N: usize> Slots<N> {
     const fn new() -> Self {
-        Self([const { AtomicUsize::new(0) }; SLOTS])
+        Self([const { AtomicUsize::new(0) }; N])
     }
 
     /// The slot of `function`; a free one becomes it.
@@ -46,7 +48,7 @@ impl Slots {
 ///
 /// # Safety
 /// `member` is a live, pointer-aligned function pointer that is only read by other threads.
-unsafe fn replace(member: *mut usize, slots: &Slots, trampolines: &[usize; SLOTS]) -> bool {
+unsafe fn replace<const N: usize>(member: *mut usize, slots: &Slots<N>, trampolines: &[usize; N]) -> bool {
     // SAFETY: as the caller promises; all writers use this function.
     let member = unsafe { AtomicPtr::from_ptr(member.cast::<*mut ()>()) };
     let current = member.load(Acquire).addr();
@@ -62,11 +64,22 @@ unsafe fn replace(member: *mut usize, slots: &Slots, trampolines: &[usize; SLOTS
     }
 }
 
+/// All trampolines of a set.
+#[rustfmt::skip]
+macro_rules! all_of {
+    (FEW) => {
+        [enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>, enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>]
+    };
+    (MANY) => {
+        [enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>, enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>, enter::<16>, enter::<17>, enter::<18>, enter::<19>, enter::<20>, enter::<21>, enter::<22>, enter::<23>, enter::<24>, enter::<25>, enter::<26>, enter::<27>, enter::<28>, enter::<29>, enter::<30>, enter::<31>, enter::<32>, enter::<33>, enter::<34>, enter::<35>, enter::<36>, enter::<37>, enter::<38>, enter::<39>, enter::<40>, enter::<41>, enter::<42>, enter::<43>, enter::<44>, enter::<45>, enter::<46>, enter::<47>, enter::<48>, enter::<49>, enter::<50>, enter::<51>, enter::<52>, enter::<53>, enter::<54>, enter::<55>, enter::<56>, enter::<57>, enter::<58>, enter::<59>, enter::<60>, enter::<61>, enter::<62>, enter::<63>]
+    };
+}
+
 /// One module for each member: its slots, its trampolines, and what happens around the provider's function.
 macro_rules! trampolines {
     ($(
         $(#[$doc:meta])*
-        $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;
+        $number:ident $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;
         before $before:expr;
         after |$kept:ident, $result:ident| $after:expr;
     )*) => {$(
@@ -74,10 +87,10 @@ macro_rules! trampolines {
         mod $name {
             use super::*;
 
-            static SLOTS_OF: Slots = Slots::new();
+            static SLOTS: Slots<$number> = Slots::new();
 
             unsafe extern "C-unwind" fn enter<const SLOT: usize>($($arg: $ty),*) -> $ret {
-                let address = SLOTS_OF.0[SLOT].load(Acquire);
+                let address = SLOTS.0[SLOT].load(Acquire);
                 // SAFETY: this trampoline stands in for the function at this address, which the provider had stored
                 // in the member with this signature; the caller keeps the promises that it asks for. After the call
                 // only what it has made or left alive is looked into.
@@ -93,13 +106,8 @@ macro_rules! trampolines {
                 }
             }
 
-            fn addresses() -> [usize; SLOTS] {
-                type Function = unsafe extern "C-unwind" fn($($ty),*) -> $ret;
-                let functions: [Function; SLOTS] = [
-                    enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>,
-                    enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>,
-                    enter::<15>,
-                ];
+            fn addresses() -> [usize; $number] {
+                let functions: [unsafe extern "C-unwind" fn($($ty),*) -> $ret; $number] = all_of!($number);
                 functions.map(|function| (function as *const ()).expose_provenance())
             }
 
@@ -107,7 +115,7 @@ macro_rules! trampolines {
             /// As [`super::replace`].
             pub(super) unsafe fn watch(member: *mut usize) -> bool {
                 // SAFETY: as the caller promises.
-                unsafe { replace(member, &SLOTS_OF, &addresses()) }
+                unsafe { replace(member, &SLOTS, &addresses()) }
             }
         }
     )*};
@@ -115,40 +123,74 @@ macro_rules! trampolines {
 
 trampolines! {
     /// An empty poll costs the jump and one test.
-    poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
+    FEW poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
     before ();
     after |_kept, result| if result > 0 { polled(cq, result.min(num_entries), wc) };
 
-    create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+    FEW create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
     before ();
     after |_kept, cq| extended_cq_created(cq, context);
 
-    create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+    FEW create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
     before ();
     after |_kept, qp| created(Kind::Qp, qp.cast(), context);
 
-    open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
+    FEW open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
     before ();
     after |_kept, qp| created(Kind::Qp, qp.cast(), context);
 
-    create_srq_ex(context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+    FEW create_srq_ex(context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
     before ();
     after |_kept, srq| created(Kind::Srq, srq.cast(), context);
 
-    create_wq(context: *mut ibv_context, attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
+    FEW create_wq(context: *mut ibv_context, attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
     before ();
     after |_kept, wq| created(Kind::Wq, wq.cast(), context);
 
-    destroy_wq(wq: *mut ibv_wq) -> c_int;
+    FEW destroy_wq(wq: *mut ibv_wq) -> c_int;
     before (*wq).context;
     after |context, result| destroyed(Kind::Wq, context, result);
+
+    MANY start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int;
+    before ();
+    after |_kept, result| if result == 0 { polled_one(cq) };
+
+    MANY next_poll(cq: *mut ibv_cq_ex) -> c_int;
+    before ();
+    after |_kept, result| if result == 0 { polled_one(cq) };
 }
 
+/// # Safety
+/// `cq` is NULL or an extended CQ that nobody else has seen yet.
 #[inline(never)]
-extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context) {
-    if !cq.is_null() {
-        bookkeeping(|ledger| ledger.extended_cq_created(cq.addr(), context.addr()));
+unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context) {
+    if cq.is_null() {
+        return;
     }
+    bookkeeping(|ledger| {
+        ledger.cq_created(cq.addr(), context.addr());
+        // SAFETY: live and ours alone, as the caller promises; providers set these members when they create the CQ.
+        let watched = unsafe {
+            start_poll::watch((&raw mut (*cq).start_poll).cast())
+                && next_poll::watch((&raw mut (*cq).next_poll).cast())
+        };
+        if !watched {
+            ledger.cq_unwatched();
+        }
+    });
+}
+
+/// One completion of an extended CQ.
+///
+/// # Safety
+/// `cq` is live and stands at a completion.
+#[inline(never)]
+unsafe extern "C" fn polled_one(cq: *mut ibv_cq_ex) {
+    bookkeeping(|ledger| {
+        // SAFETY: live, as the caller promises; the provider has set the status (ibv_create_cq_ex(3)).
+        let (context, status) = unsafe { ((*cq).context, (*cq).status) };
+        ledger.polled(cq.addr(), context.addr(), 1, u32::from(status != IBV_WC_SUCCESS));
+    });
 }
 
 /// # Safety

@@ -68,8 +68,8 @@ pub struct Ledger {
     crowded_out: AtomicU64,
     /// Contexts whose ops table was left alone for want of a trampoline.
     unwatched: AtomicU64,
-    /// CQs made by ibv_create_cq_ex.
-    extended_cqs: AtomicU64,
+    /// Extended CQs whose own polls were left alone for want of a trampoline.
+    unwatched_cqs: AtomicU64,
 }
 
 impl Default for Ledger {
@@ -105,7 +105,7 @@ impl Ledger {
             async_acks: EventCounts::new(),
             crowded_out: AtomicU64::new(0),
             unwatched: AtomicU64::new(0),
-            extended_cqs: AtomicU64::new(0),
+            unwatched_cqs: AtomicU64::new(0),
         }
     }
 
@@ -196,10 +196,9 @@ impl Ledger {
         self.created(Kind::Cq, context);
     }
 
-    /// An extended CQ was created: what its own poll functions return is not seen.
-    pub fn extended_cq_created(&self, cq: usize, context: usize) {
-        self.cq_created(cq, context);
-        self.extended_cqs.fetch_add(1, Relaxed);
+    /// An extended CQ whose own polls could not be watched: no trampoline was free.
+    pub fn cq_unwatched(&self) {
+        self.unwatched_cqs.fetch_add(1, Relaxed);
     }
 
     /// An object was destroyed (the real destroy returned 0).

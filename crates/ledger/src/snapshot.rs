@@ -57,8 +57,8 @@ pub struct Snapshot {
     pub crowded_out: u64,
     /// Contexts whose completions were not watched.
     pub unwatched: u64,
-    /// CQs whose own poll functions (ibv_start_poll, ibv_next_poll) are not watched.
-    pub extended_cqs: u64,
+    /// Extended CQs whose own polls (ibv_start_poll, ibv_next_poll) were not watched.
+    pub unwatched_cqs: u64,
 }
 
 impl Snapshot {
@@ -143,7 +143,7 @@ impl Ledger {
             async_acks: self.async_acks.seen(),
             crowded_out: self.crowded_out.load(Relaxed),
             unwatched: self.unwatched.load(Relaxed),
-            extended_cqs: self.extended_cqs.load(Relaxed),
+            unwatched_cqs: self.unwatched_cqs.load(Relaxed),
         }
     }
 }

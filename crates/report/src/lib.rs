@@ -50,10 +50,11 @@ impl Report<'_> {
                 self.snapshot.unwatched
             ));
         }
-        if self.snapshot.extended_cqs != 0 {
+        if self.snapshot.unwatched_cqs != 0 {
             gaps.push(format!(
-                "completions that {} extended CQ(s) gave through ibv_start_poll and ibv_next_poll are not counted",
-                self.snapshot.extended_cqs
+                "completions that {} extended CQ(s) gave through ibv_start_poll and ibv_next_poll are not counted: \
+                 no trampoline was free",
+                self.snapshot.unwatched_cqs
             ));
         }
         if self.snapshot.crowded_out != 0 {

@@ -59,7 +59,7 @@ fn json_is_one_line_with_a_schema() {
 
 #[test]
 fn every_gap_is_said() {
-    let gappy = Snapshot { crowded_out: 3, unwatched: 2, extended_cqs: 4, ..snapshot() };
+    let gappy = Snapshot { crowded_out: 3, unwatched: 2, unwatched_cqs: 4, ..snapshot() };
     let report = Report { faulted: true, without_books: true, lines_dropped: 5, ..report(&gappy) };
     assert_eq!(report.gaps().len(), 5);
     let text = report.text();
