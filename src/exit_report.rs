@@ -6,7 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -86,6 +86,7 @@ fn write_report() {
 
 /// Appends to a regular file that is not reached through a symbolic link, made with mode 0600.
 fn append(path: &Path, text: &str) -> io::Result<()> {
+    let held = hold_standard_fds()?;
     let mut file = OpenOptions::new()
         .append(true)
         .create(true)
@@ -96,8 +97,8 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => io::Error::other("it is a symbolic link, which is not followed"),
             _ => error,
-        })
-        .and_then(above_stderr)?;
+        })?;
+    drop(held);
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
@@ -117,16 +118,16 @@ fn write_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     Err(io::Error::other("no space for all of it"))
 }
 
-/// A program that closed its fds 0 to 2 may still write there: the report's file must be none of them.
-fn above_stderr(file: File) -> io::Result<File> {
-    if file.as_raw_fd() > 2 {
-        return Ok(file);
-    }
-    // SAFETY: the descriptor is open; the new one is owned by the new File alone.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) } {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: as above.
-        fd => Ok(unsafe { File::from_raw_fd(fd) }),
+/// A program that closed its fds 0 to 2 may still write there: the report's file must never be one of them. These
+/// take the places meanwhile; with O_PATH they refuse reads and writes as a closed descriptor does (open(2)).
+fn hold_standard_fds() -> io::Result<Vec<File>> {
+    let mut held = Vec::new();
+    loop {
+        let place = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/")?;
+        if place.as_raw_fd() > 2 {
+            return Ok(held);
+        }
+        held.push(place);
     }
 }
 

@@ -2,7 +2,7 @@
 # build.sh [--version 44|56|65|all] [DIR]: make the images of the Soft-RoCE test bed.
 #
 # Needs a Debian 12 machine (amd64), root, apt; no KVM and no RDMA hardware. Results in DIR (default:
-# $IBV_SA_TESTBED_DIR, or build/testbed in the repository):
+# $TESTBED_DIR, or build/testbed in the repository):
 #   kernel/     Debian's kernel and an initrd with all modules, evinject among them; shared by all images
 #   vm-44/      disk and memory of a booted VM that waits for a job (run.sh resumes it); rdma-core 44
 #   vm-56/ vm-65/   the same with the rdma-core of newer Debian releases
@@ -66,10 +66,10 @@ flock -n 9 || {
 }
 
 # While an image is made its unpacked tree exists beside it.
-needed_mb=2200
+needed_mb=1500
 free_mb=$(df --output=avail -BM "$images_dir" | tail -n 1 | tr -dc 0-9)
 [ "$free_mb" -ge "$needed_mb" ] ||
-    die "$images_dir has $free_mb MB free, an image needs $needed_mb MB: make room or set IBV_SA_TESTBED_DIR"
+    die "$images_dir has $free_mb MB free, an image needs $needed_mb MB: make room or set TESTBED_DIR"
 
 work=$images_dir/unfinished
 rm -rf "$work"
@@ -77,10 +77,7 @@ mkdir "$work"
 log=$work/log
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
-    local pids
-    pids=$(jobs -p)
-    # shellcheck disable=SC2086 # one word per process
-    [ -z "$pids" ] || kill $pids 2>/dev/null || true
+    end_step
     rm -rf "$work"
 }
 trap cleanup EXIT

@@ -7,7 +7,7 @@
 #   --version  rdma-core version in the VM; may be given several times; default: 44, 56 and 65
 #   --soak     full counts and times
 #   --only     only checks whose name matches
-# IBV_SA_SHIM names another library to test (default: build/release/libibv_sa.so.1). Images that are
+# TESTBED_SHIM names another library to test (default: build/release/libibv_sa.so.1). Images that are
 # missing or out of date are made first (needs root). The last line is "N passed, N failed".
 set -euo pipefail
 # shellcheck source=testbed/vm/lib.sh
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#versions[@]} -gt 0 ] || versions=("${all_versions[@]}")
 
-shim=${IBV_SA_SHIM:-$repo_dir/build/release/libibv_sa.so.1}
+shim=${TESTBED_SHIM:-$repo_dir/build/release/libibv_sa.so.1}
 [ -e "$shim" ] || die "no $shim: run make first"
 for version in "${versions[@]}"; do "$vm_dir/build.sh" --version "$version"; done
 programs=$repo_dir/build/ctests/kernel

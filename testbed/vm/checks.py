@@ -2,10 +2,11 @@
 
 Every check is one dictionary that guest/runner.py carries out in the VM, plus its expectation under
 "expect": for each role ("program", "client", "server") a dictionary with any of
-    success      successful completions polled, exactly
+    success      successful completions polled, exactly (extended CQs included)
     polled       (lowest, highest) number of completions polled
     failed       completions with an error
-    comp_events  completion events
+    comp_events  completion events, exactly
+    some_events  there must be completion events (strace knows how many)
     async        asynchronous events by name
     printed      a function that finds in the program's own output a dictionary of the above
     balanced     all objects destroyed, all contexts closed
@@ -41,6 +42,11 @@ def taken_events(output):
         name = EVENTS.get(int(number), f"event {number}")
         counts[name] = counts.get(name, 0) + 1
     return {"async": counts}
+
+
+def taken_completions(output):
+    """What ctests/kernel/extended_cq.c printed."""
+    return {"success": int(number) for number in re.findall(r"^completions (\d+)$", output, re.MULTILINE)}
 
 
 def thread_totals(output):
@@ -119,17 +125,17 @@ class Plan:
         for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
             self.pingpong(program, f"-n {n}", twice)
         # Each of the 16 QPs may have one message more under way when the count is reached.
-        self.pingpong("ibv_srq_pingpong", f"-n {n}", {"polled": (2 * n, 2 * n + 32), "failed": 0, "balanced": True})
+        several = {"polled": (2 * n, 2 * n + 32), "failed": 0, "balanced": True}
+        self.pingpong("ibv_srq_pingpong", f"-n {n}", several)
+        with_events = {**twice, "some_events": True}
         for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
-            self.pingpong(program, f"-e -n {n}", twice, has_events=True)
-        self.pingpong(
-            "ibv_srq_pingpong", f"-e -n {n}", {"polled": (2 * n, 2 * n + 32), "failed": 0, "balanced": True}, has_events=True
-        )
+            self.pingpong(program, f"-e -n {n}", with_events, has_events=True)
+        self.pingpong("ibv_srq_pingpong", f"-e -n {n}", {**several, "some_events": True}, has_events=True)
         self.pingpong("ibv_rc_pingpong", f"-N -n {n}", twice)
         self.pingpong("ibv_rc_pingpong", f"-n {n}", twice, name=f"ibv_rc_pingpong IPv6 -n {n}", gid=2)
         self.pingpong("ibv_rc_pingpong", f"-n {n}", twice, name=f"ibv_rc_pingpong rxe1 to rxe2 -n {n}", devices=("rxe1", "rxe2"))
         self.pingpong(
-            "ibv_rc_pingpong", f"-e -n {n}", twice,
+            "ibv_rc_pingpong", f"-e -n {n}", with_events,
             name=f"ibv_rc_pingpong IPv6 rxe1 to rxe2 -e -n {n}", devices=("rxe1", "rxe2"), gid=2, has_events=True,
         )  # fmt: skip
 
@@ -144,7 +150,7 @@ class Plan:
         # With -e perftest takes a batch of completions per event and may wait for ever when more are there;
         # its usual one completion per 100 requests avoids that.
         hundredth = {"success": n // 100, "failed": 0}
-        self.perftest("ib_send_bw", "-s 65536 -e", once, hundredth, has_events=True)
+        self.perftest("ib_send_bw", "-s 65536 -e", {**once, "some_events": True}, {**hundredth, "some_events": True}, has_events=True)
         self.perftest("ib_send_bw", f"{sized} --use-srq", once, once)
         self.perftest("ib_send_bw", f"{sized} -b", twice, twice)
         four = {"success": 4 * n, "failed": 0}
@@ -154,7 +160,7 @@ class Plan:
         self.perftest("ib_send_bw", f"{sized} -R", cm, cm)
         self.perftest("ib_send_lat", "", twice, twice)
         self.perftest("ib_send_lat", "-c UD", twice, twice)
-        self.perftest("ib_send_lat", "-c UC -e", twice, twice, has_events=True)
+        self.perftest("ib_send_lat", "-c UC -e", {**twice, "some_events": True}, {**twice, "some_events": True}, has_events=True)
         self.perftest("ib_write_bw", sized, none, once)
         self.perftest("ib_write_bw", f"{sized} -c UC", none, once)
         self.perftest("ib_write_bw", f"{sized} -q 4", none, four)
@@ -162,7 +168,7 @@ class Plan:
         self.perftest("ib_write_lat", "", once, once)
         self.perftest("ib_write_lat", "-R", cm, cm)
         self.perftest("ib_read_bw", sized, none, once)
-        self.perftest("ib_read_bw", "-s 4096 -e", none, hundredth, has_events=True)
+        self.perftest("ib_read_bw", "-s 4096 -e", none, {**hundredth, "some_events": True}, has_events=True)
         self.perftest("ib_read_lat", "", none, once)
         self.perftest("ib_atomic_bw", "-Q 1", none, once)
         self.perftest("ib_atomic_lat", "", none, once)
@@ -171,7 +177,8 @@ class Plan:
         n = self.count(200, 20, 10)
         # Each round: four messages for either side, and the server reads and writes the client's memory.
         # The receive that waits when the connection ends is flushed.
-        server, client = {"success": 6 * n, "failed": 1}, {"success": 4 * n, "failed": 1}
+        server = {"success": 6 * n, "failed": 1, "some_events": True}
+        client = {"success": 4 * n, "failed": 1, "some_events": True}
         self.pair(f"rping -C {n}", f"rping -s -a {ADDRESS} -C {n} -V", f"rping -c -a {ADDRESS} -C {n} -V -v",
                   server, client, has_events=True)  # fmt: skip
         self.pair(f"rping IPv6 -C {n}", f"rping -s -a {ADDRESS6} -C {n}", f"rping -c -a {ADDRESS6} -C {n} -v",
@@ -236,6 +243,10 @@ class Plan:
                 f"events {mode}", f"./events {mode} rxe0 1", {"printed": taken_events, "balanced": True, **expect}, has_events=True
             )
 
+    def extended_cqs(self):
+        n = self.count(1000, 50, 20)
+        self.single(f"extended CQ, {n} messages", f"./extended_cq {n}", {"printed": taken_completions, "failed": 0, "balanced": True})
+
     def threads(self):
         # Without the shim, and under strace, it is only there for comparison.
         seconds = self.count(60, 10, 3)
@@ -262,6 +273,7 @@ def make_plan(version, soak):
     plan.perftests()
     plan.rpings()
     plan.natural_events()
+    plan.extended_cqs()
     plan.failures()
     plan.watchers()
     plan.threads()

@@ -7,7 +7,7 @@ repo_dir=$(readlink -f "$vm_dir/../..")
 
 # Several clones of the repository may share the images by naming one directory.
 # shellcheck disable=SC2034
-images_dir=${IBV_SA_TESTBED_DIR:-$repo_dir/build/testbed}
+images_dir=${TESTBED_DIR:-$repo_dir/build/testbed}
 
 # The rdma-core versions under test and the Debian suites that carry them.
 # shellcheck disable=SC2034
@@ -28,19 +28,33 @@ die() {
     exit 1
 }
 
+# The step under way, for cleaning up.
+step_pid=
+end_step() {
+    [ -n "$step_pid" ] || return 0
+    kill -- "-$step_pid" 2>/dev/null || true
+    # Only when all of it is gone will nothing more be written.
+    while kill -0 -- "-$step_pid" 2>/dev/null; do sleep 0.1; done
+}
+
 # step TEXT COMMAND...: runs COMMAND with its output in $log and tells on stderr how long it took;
 # a terminal sees the seconds pass. A failure shows the end of the log and ends the script.
 step() {
     local text=$1 start=$SECONDS status=0 pid
     shift
     printf '  %s ...' "$text" >&2
+    # A process group of its own, so that an interrupted script can end all of it.
+    set -m
     "$@" >"${log:?}" 2>&1 </dev/null &
     pid=$!
+    set +m
+    step_pid=$pid
     while [ -t 2 ] && kill -0 "$pid" 2>/dev/null; do
         printf '\r  %s ... %d s ' "$text" $((SECONDS - start)) >&2
         sleep 1
     done
     wait "$pid" || status=$?
+    step_pid=
     if [ -t 2 ]; then
         printf '\r  %s ... %d s \n' "$text" $((SECONDS - start)) >&2
     else

@@ -8,7 +8,8 @@ use ibv_sa_tests::{Compiler, FLAVOURS, Run, cc_with, path, scripted_dir};
 
 fn with_clang(name: &str) -> PathBuf {
     let dir = format!("-L{}", scripted_dir().display());
-    let shared = ["plugin", "malloc_interposer"].contains(&name);
+    let shared = ["plugin", "plugin_joins", "library_destroys", "malloc_interposer", "mmap_refuses"];
+    let shared = shared.contains(&name);
     let mut args = vec![&*dir, "-libverbs"];
     if shared {
         args.extend(["-shared", "-fPIC"]);

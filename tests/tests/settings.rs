@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ibv_sa_tests::{
     FLAVOURS, Flavour, Outcome, Run, acks_after, assert_report, cc, device_after, harmless, need_root,
-    scripted, scripted_dir, shim,
+    scripted, scripted_dir, shim, tool,
 };
 use serde_json::Value;
 
@@ -74,6 +74,46 @@ fn a_malformed_setting_is_shown_once_and_the_default_holds() {
         }
         let run = rounds(flavour).env("IBV_SA_PROVIDER", "libibverbs.so.1").run();
         assert_one_line(&run, &["IBV_SA_PROVIDER", "libibverbs.so.1", "absolute"]);
+    }
+}
+
+/// Nothing that comes from elsewhere moves a terminal's cursor or looks like a line of ours.
+#[test]
+fn control_characters_are_not_printed() {
+    const NASTY: &str = "\x1b[2J\r\nibv_sa[1]: forged\x07\u{9b}1m";
+    for flavour in FLAVOURS {
+        let dir = temporary();
+        let missing = dir.path().join(NASTY);
+        let folder = dir.path().join("no").join(NASTY);
+        for run in [
+            rounds(flavour).env(format!("IBV_SA_{NASTY}"), "1"),
+            rounds(flavour).env("IBV_SA_REPORT", NASTY),
+            rounds(flavour).env("IBV_SA_PROVIDER", NASTY),
+            rounds(flavour).env("IBV_SA_REPORT", target("text", &folder)),
+            // The loader's own error holds the path; the program then has no device.
+            Run::new(harmless("devices")).scripted().shim(flavour).env("IBV_SA_PROVIDER", &missing),
+        ] {
+            let run = run.run().assert_ok();
+            assert_eq!(run.stderr.lines().count(), 1, "{run}");
+            assert_eq!(run.shim_lines().len(), 1, "{run}");
+            let line = run.stderr.strip_suffix('\n').expect("a whole line");
+            assert!(!line.contains(char::is_control), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_very_long_value_makes_a_short_line() {
+    for flavour in FLAVOURS {
+        for name in [
+            "IBV_SA_REPORT".to_string(),
+            "IBV_SA_PROVIDER".into(),
+            format!("IBV_SA_{LONG}", LONG = "x".repeat(30_000)),
+        ] {
+            let run = rounds(flavour).env(&name, "x".repeat(100_000)).run();
+            assert_one_line(&run, &["IBV_SA_"]);
+            assert!(run.stderr.ends_with('\n') && run.stderr.len() < 1000, "{} bytes", run.stderr.len());
+        }
     }
 }
 
@@ -212,6 +252,44 @@ fn a_file_size_limit() {
         let run = Run::sh(&script).scripted().shim(flavour);
         let run = run.env("IBV_SA_REPORT", target("text", &dir.path().join("report"))).run();
         assert_one_line(&run, &["IBV_SA_REPORT", "File too large"]);
+    }
+}
+
+/// What does not fit is taken back: half a line would spoil the lines of other processes.
+#[test]
+fn a_report_that_does_not_fit_leaves_no_half_line() {
+    for flavour in FLAVOURS {
+        let dir = temporary();
+        let file = dir.path().join("report");
+        let report = target("json", &file);
+        assert_unharmed(&rounds(flavour).env("IBV_SA_REPORT", &report).run());
+        let before = fs::read_to_string(&file).expect("a report");
+        // Room for 100 bytes more.
+        let run = Run::new(tool("prlimit")).arg(format!("--fsize={}", before.len() + 100));
+        let run = run.arg(harmless("rounds")).scripted().shim(flavour).env("IBV_SA_REPORT", &report).run();
+        assert_one_line(&run, &["IBV_SA_REPORT", "lost"]);
+        assert_eq!(fs::read_to_string(&file).expect("readable"), before, "half a report was added");
+        assert_unharmed(&rounds(flavour).env("IBV_SA_REPORT", &report).run());
+        let after = fs::read_to_string(&file).expect("readable");
+        assert_eq!(after.lines().map(parse).count(), 2);
+    }
+}
+
+/// A program that closed its stderr may still write there.
+#[test]
+fn the_report_file_never_becomes_stderr() {
+    let program = harmless("writes_to_closed_stderr");
+    let plain = Run::new(&program).scripted().run().assert_ok();
+    for flavour in FLAVOURS {
+        for _ in 0..20 {
+            let dir = temporary();
+            let file = dir.path().join("report");
+            let run = Run::new(&program).scripted().shim(flavour);
+            run.env("IBV_SA_REPORT", target("json", &file)).run().assert_same(&plain);
+            let text = fs::read_to_string(&file).expect("a report");
+            assert!(!text.contains("JUNK"), "the program wrote into the report: {text:?}");
+            assert_report(&parse(&text), device_after(1, 1, 1), acks_after(1));
+        }
     }
 }
 
