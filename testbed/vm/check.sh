@@ -44,4 +44,4 @@ for version in "${versions[@]}"; do "$vm_dir/build.sh" --version "$version"; don
 programs=$repo_dir/build/ctests/kernel
 "$vm_dir/build-programs.sh" "$programs"
 
-exec python3 "$vm_dir/check.py" --shim "$shim" --programs "$programs" --images "$images_dir" "${options[@]}" "${versions[@]}"
+exec python3 -B "$vm_dir/check.py" --shim "$shim" --programs "$programs" --images "$images_dir" "${options[@]}" "${versions[@]}"
