@@ -62,10 +62,14 @@ test-unit:
 ##   test-host     C programs under the shim on this host, with the scripted provider
 test-host: flavours scripted
 	$(CARGO) test -p ibv-sa-tests
+	benches/run.sh --rounds 2 >build/bench.txt
+	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
 
 ##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core
 test-kernel: build/release/libibv_sa.so.1
 	testbed/vm/check.sh $(if $(SOAK),--soak)
+	testbed/vm/demo.sh >build/demo.txt || { cat build/demo.txt; exit 1; }
+	@echo "ok: the demo's counts agree"
 
 flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/libibv_sa.so.1
 

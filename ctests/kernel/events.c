@@ -15,14 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUIRE(condition)                                                                         \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s failed: %s\n", __FILE__, __LINE__, #condition,  \
-				strerror(errno));                                                  \
-			exit(3);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "require.h"
 
 enum {
 	FULL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

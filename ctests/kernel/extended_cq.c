@@ -11,14 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REQUIRE(condition)                                                                         \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s failed: %s\n", __FILE__, __LINE__, #condition,  \
-				strerror(errno));                                                  \
-			exit(3);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "require.h"
 
 static union ibv_gid gid;
 static int gid_index = 1;

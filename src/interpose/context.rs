@@ -1,7 +1,5 @@
 //! Contexts: opened, imported, adopted when first seen, closed; and the device list, where most programs begin.
 
-use core::ffi::CStr;
-
 use ibv_sa_ledger::Closing;
 
 use crate::abi::*;
@@ -121,13 +119,16 @@ pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context:
 /// # Safety
 /// `context` is open; the result lives as long as its device.
 unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a [u8] {
-    // SAFETY: an open context points at its device (struct ibv_context, <infiniband/verbs.h>), whose name is a
-    // NUL-terminated array.
-    unsafe {
+    // SAFETY: an open context points at its device (struct ibv_context, <infiniband/verbs.h>), which outlives it and
+    // whose name is an array that is not changed any more.
+    let name: &[u8] = unsafe {
         let device = (*context).device;
         if device.is_null() {
             return b"";
         }
-        CStr::from_ptr((&raw const (*device).name).cast()).to_bytes()
-    }
+        let name = &raw const (*device).name;
+        core::slice::from_raw_parts(name.cast(), size_of_val(&*name))
+    };
+    // A provider may fill the array to its end.
+    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -68,10 +68,22 @@ unsafe fn replace<const N: usize>(member: *mut usize, slots: &Slots<N>, trampoli
 #[rustfmt::skip]
 macro_rules! all_of {
     (FEW) => {
-        [enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>, enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>]
+        [
+            enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>,
+            enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>,
+        ]
     };
     (MANY) => {
-        [enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>, enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>, enter::<16>, enter::<17>, enter::<18>, enter::<19>, enter::<20>, enter::<21>, enter::<22>, enter::<23>, enter::<24>, enter::<25>, enter::<26>, enter::<27>, enter::<28>, enter::<29>, enter::<30>, enter::<31>, enter::<32>, enter::<33>, enter::<34>, enter::<35>, enter::<36>, enter::<37>, enter::<38>, enter::<39>, enter::<40>, enter::<41>, enter::<42>, enter::<43>, enter::<44>, enter::<45>, enter::<46>, enter::<47>, enter::<48>, enter::<49>, enter::<50>, enter::<51>, enter::<52>, enter::<53>, enter::<54>, enter::<55>, enter::<56>, enter::<57>, enter::<58>, enter::<59>, enter::<60>, enter::<61>, enter::<62>, enter::<63>]
+        [
+            enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>,
+            enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>,
+            enter::<16>, enter::<17>, enter::<18>, enter::<19>, enter::<20>, enter::<21>, enter::<22>, enter::<23>,
+            enter::<24>, enter::<25>, enter::<26>, enter::<27>, enter::<28>, enter::<29>, enter::<30>, enter::<31>,
+            enter::<32>, enter::<33>, enter::<34>, enter::<35>, enter::<36>, enter::<37>, enter::<38>, enter::<39>,
+            enter::<40>, enter::<41>, enter::<42>, enter::<43>, enter::<44>, enter::<45>, enter::<46>, enter::<47>,
+            enter::<48>, enter::<49>, enter::<50>, enter::<51>, enter::<52>, enter::<53>, enter::<54>, enter::<55>,
+            enter::<56>, enter::<57>, enter::<58>, enter::<59>, enter::<60>, enter::<61>, enter::<62>, enter::<63>,
+        ]
     };
 }
 

@@ -127,3 +127,34 @@ fn a_new_cq_at_an_old_address_is_another_cq() {
         assert_eq!((polled("scr0"), polled("scr1")), (Some(20), Some(30)), "{:#}", reports[0]);
     }
 }
+
+/// Whether the schema accepts a report: Debian's python3-jsonschema says so.
+fn is_valid(report: &Value) -> bool {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let instance = dir.path().join("report.json");
+    std::fs::write(&instance, report.to_string()).expect("a file");
+    let checked = std::process::Command::new("/usr/bin/python3")
+        .args(["-W", "ignore", "-m", "jsonschema", "-i"])
+        .args([instance, ibv_sa_tests::path("docs/report-schema.json")])
+        .output()
+        .expect("python3 runs");
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!said.contains("No module"), "python3-jsonschema is missing: run `make setup`: {said}");
+    checked.status.success()
+}
+
+#[test]
+fn reports_are_what_the_schema_says() {
+    let plain = report_of("rounds", &["1"], Flavour::Release);
+    assert!(is_valid(&plain), "{plain:#}");
+    let partial = report_of("crowd", &["devices", "24"], Flavour::Release);
+    assert!(is_valid(&partial), "{partial:#}");
+
+    // The schema can say no: every field that we write is one that it demands.
+    let fields: Vec<String> = plain.as_object().expect("an object").keys().cloned().collect();
+    for field in fields {
+        let mut without = plain.clone();
+        without.as_object_mut().expect("an object").remove(&field);
+        assert!(!is_valid(&without), "the schema does not miss {field}");
+    }
+}

@@ -174,7 +174,11 @@ impl Ledger {
         if closed {
             self.devices[device as usize].closed.fetch_add(1, Relaxed);
         } else if closing.known {
-            self.contexts.insert(context, |entry| entry.device.store(device, Relaxed));
+            self.contexts.insert(context, |entry| {
+                entry.device.store(device, Relaxed);
+                // The place may have had an adopted context before. What this one was is counted already.
+                entry.adopted.store(0, Relaxed);
+            });
         }
     }
 

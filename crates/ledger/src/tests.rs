@@ -199,3 +199,14 @@ fn a_context_used_inside_its_own_open_is_opened_and_not_adopted() {
     let device = &books.snapshot().devices[0];
     assert_eq!((device.opened, device.adopted), (1, 0));
 }
+
+#[test]
+fn a_close_that_failed_leaves_no_trace_of_an_adoption() {
+    let books = ledger();
+    books.context_adopted(0x1000, b"rxe0");
+    let closing = books.context_closing(0x1000);
+    books.context_close_ended(closing, 0x1000, false);
+    books.context_opened(0x1000, b"rxe0");
+    let device = &books.snapshot().devices[0];
+    assert_eq!((device.opened, device.adopted), (1, 1));
+}
