@@ -6,7 +6,7 @@
 //! by all registrations that need it.
 //!
 //! Coarse, because two entries that overlap each send their own report of one event: a trap is either subscribed by
-//! its number or comes under "all", and [`cover`] keeps it so.
+//! its number or comes under "all", and [`is_needed`] keeps it so.
 
 use core::fmt;
 
@@ -234,9 +234,9 @@ impl IntoIterator for Subscriptions {
     }
 }
 
-/// Whether `wanted` has to stand at the SA beside the other subscriptions that are wanted: not if one of them
-/// brings its notices too. Applied to each element of a set without repetitions it leaves a set in which no notice
-/// is reported twice, as long as all come from [`Filter::subscriptions`].
-pub fn cover(wanted: &Subscription, all: impl IntoIterator<Item = Subscription>) -> bool {
-    !all.into_iter().any(|other| other != *wanted && other.covers(wanted))
+/// Whether `wanted` has to stand at the SA while all of `others` are wanted too (it may be among them): not if one
+/// of them brings its notices and more. What is left of a set of different subscriptions from
+/// [`Filter::subscriptions`] brings every notice once.
+pub fn is_needed(wanted: &Subscription, others: impl IntoIterator<Item = Subscription>) -> bool {
+    !others.into_iter().any(|other| other.covers(wanted) && !wanted.covers(&other))
 }

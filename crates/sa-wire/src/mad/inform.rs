@@ -5,7 +5,7 @@ use core::fmt;
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::notice::{Producer, U24};
+use super::notice::{Notice, Producer, U24};
 use super::trap::Trap;
 use crate::{Gid, LID_ANY};
 
@@ -192,16 +192,33 @@ impl Subscription {
         }
     }
 
+    /// Whether an SA forwards that notice to it (IBA 13.4.8.3; OpenSM does just that). All that it looks at is the
+    /// issuer, never what the notice is about.
+    pub fn matches(&self, notice: &Notice) -> bool {
+        let lid = notice.issuer_lid.get();
+        let issuer = if self.gid.is_zero() {
+            self.lid_begin == LID_ANY || self.lid_begin <= lid && lid <= self.lid_end
+        } else {
+            self.gid == notice.issuer_gid
+        };
+        issuer
+            && self.is_generic == notice.is_generic()
+            && (self.kind == Subscription::ANY || self.kind == u16::from(notice.notice_type().0))
+            && (self.trap == Subscription::ANY || self.trap == notice.number.get())
+            && (self.producer == Subscription::ANY_PRODUCER || self.producer == notice.producer.get())
+    }
+
     /// Whether all notices of `other` come under this one too: while both stand, each arrives twice.
     pub fn covers(&self, other: &Subscription) -> bool {
-        let lids = self.lid_begin == LID_ANY
-            || other.lid_begin != LID_ANY
-                && self.lid_begin <= other.lid_begin
-                && other.lid_end <= self.lid_end;
-        let issuer = if self.gid.is_zero() {
-            lids && (self.lid_begin == LID_ANY || other.gid.is_zero())
-        } else {
+        let issuer = if !self.gid.is_zero() {
             self.gid == other.gid
+        } else if self.lid_begin == LID_ANY {
+            true
+        } else {
+            other.gid.is_zero()
+                && other.lid_begin != LID_ANY
+                && self.lid_begin <= other.lid_begin
+                && other.lid_end <= self.lid_end
         };
         issuer
             && self.is_generic == other.is_generic

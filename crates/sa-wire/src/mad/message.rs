@@ -142,8 +142,8 @@ impl<'a> SaMessage<'a> {
         })
     }
 
-    /// The attribute, if it is a Notice. Undefined bytes are as they came.
-    pub fn notice(&self) -> Result<Notice, MadError> {
+    /// The attribute, if it is a Notice, as it came: see [`Notice::masked`].
+    pub fn raw_notice(&self) -> Result<Notice, MadError> {
         self.attribute(Attribute::NOTICE)
     }
 
@@ -185,7 +185,7 @@ impl<'a> SaMessage<'a> {
         // reserved fields not copied, and its own memory behind.
         Ok(match (mad.method, mad.attribute()) {
             (Method::REPORT, Attribute::NOTICE) => {
-                Received::Report(Report { headers: self.headers, notice: self.notice()? })
+                Received::Report(Report { headers: self.headers, raw: self.raw_notice()? })
             }
             (Method::GET_RESP, Attribute::INFORM_INFO) => Received::InformInfo {
                 tid,
@@ -260,13 +260,12 @@ impl Received<'_> {
     }
 }
 
-/// A notice that the SA forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A notice that the SA forwarded. Only the answer gets to see the notice's undefined bytes.
+#[derive(Clone, Copy, Debug)]
 pub struct Report {
     /// As they came.
     pub headers: Headers,
-    /// As it came: mask it ([`Notice::masked`]) before it is compared, logged or passed on.
-    pub notice: Notice,
+    raw: Notice,
 }
 
 impl Report {
@@ -275,18 +274,23 @@ impl Report {
         tid_low(self.headers.mad.tid.get())
     }
 
+    /// What happened, without undefined bytes.
+    pub fn notice(&self) -> Notice {
+        self.raw.masked()
+    }
+
     /// The answer: the same MAD with another method, all 64 bits of the transaction id included. It goes to the LID
     /// and queue pair that the report came from.
     pub fn response(&self) -> SaMad {
         let mut headers = self.headers;
         headers.mad.method = Method::REPORT_RESP;
-        SaMad::new(headers, self.notice.as_bytes())
+        SaMad::new(headers, self.raw.as_bytes())
     }
 
     /// What a repetition of this report has in common with it. An SA repeats an unanswered report with the same id;
     /// after a restart it counts ids from the same start, which is why the notice belongs to the key.
     pub fn key(&self, source_lid: u16) -> ReportKey {
-        ReportKey { source_lid, tid: self.tid(), notice: self.notice.masked() }
+        ReportKey { source_lid, tid: self.tid(), notice: self.notice() }
     }
 }
 

@@ -17,7 +17,7 @@
 //! | SA | port | GetResp(ClassPortInfo) | | [`Received::ClassPortInfo`] |
 //!
 //! Answers are matched by the low 32 bits of the transaction id ([`tid_low`]): kernel and simulator use the high
-//! half for themselves. A Report is answered with all 64 bits as they came.
+//! half for themselves. A Report is answered with all 64 bits as they came. [`reply`] makes the SA's side.
 
 mod class_port_info;
 mod codes;
@@ -26,6 +26,7 @@ mod inform;
 mod mcmember;
 mod message;
 mod notice;
+pub mod reply;
 pub mod request;
 mod trap;
 

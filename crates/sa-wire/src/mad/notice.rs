@@ -359,6 +359,11 @@ impl Notice {
         self.is_generic().then(|| Trap(self.number.get()))
     }
 
+    /// Whether it tells keys and who used them: traps 256 to 259.
+    pub fn is_security(&self) -> bool {
+        self.trap().is_some_and(Trap::is_security)
+    }
+
     /// Without the bytes that say nothing.
     ///
     /// An SM makes the notices of traps 64 to 67 itself and OpenSM leaves what it does not fill in as it lay on its

@@ -41,7 +41,7 @@ pub enum ProtoError {
         /// Highest.
         max: u16,
     },
-    /// A reserved field is not zero; the offset is that of its struct.
+    /// A reserved field, or an undefined byte of a notice, is not zero.
     Reserved,
     /// A flag that this version does not have.
     Flags(u32),
@@ -51,7 +51,7 @@ pub enum ProtoError {
     Unmasked,
     /// Neither 0 nor 1.
     Bool(u8),
-    /// Status above 0: a status is 0 or a negative errno.
+    /// A status is 0 or a negative errno; of a refusal, a negative errno.
     Status(i32),
     /// Registrations have ids above 0.
     Id,
@@ -61,6 +61,8 @@ pub enum ProtoError {
     Port,
     /// A filter that nothing can match.
     Filter(FilterError),
+    /// An overflow without loss.
+    NothingLost,
     /// A chunk without data, or behind the end of the whole.
     Chunk {
         /// Where it begins.
@@ -88,11 +90,12 @@ impl fmt::Display for ProtoError {
             ProtoError::Mask(mask) => write!(f, "component mask 0x{mask:x}"),
             ProtoError::Unmasked => f.write_str("a component that the mask does not name is not zero"),
             ProtoError::Bool(value) => write!(f, "{value} is neither 0 nor 1"),
-            ProtoError::Status(status) => write!(f, "status {status} is above 0"),
+            ProtoError::Status(status) => write!(f, "status {status} is no negative errno"),
             ProtoError::Id => f.write_str("registration id 0"),
             ProtoError::Text => f.write_str("text with characters that it must not have"),
             ProtoError::Port => f.write_str("no port: it has no device name and no GUID, or number 0"),
             ProtoError::Filter(error) => fmt::Display::fmt(error, f),
+            ProtoError::NothingLost => f.write_str("overflow of 0 notices"),
             ProtoError::Chunk { offset, len, total } => {
                 write!(f, "chunk of {len} bytes at {offset} of {total} (packets have at most {MAX_PACKET})")
             }

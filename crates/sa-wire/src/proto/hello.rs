@@ -59,9 +59,10 @@ impl Refused {
     /// Bytes of text at most.
     pub const TEXT: usize = 160;
 
-    /// A status and what a person should know; text that does not fit is cut at a character.
+    /// A negative errno and what a person should know; text that does not fit is cut at a character, control
+    /// characters become spaces.
     pub fn new(status: i32, text: &str) -> Refused {
-        let mut refused = Refused { status: status.min(0), text: [0; Refused::TEXT] };
+        let mut refused = Refused { status: status.min(-1), text: [0; Refused::TEXT] };
         let mut end = 0;
         for c in text.chars() {
             let c = if c.is_control() { ' ' } else { c };
@@ -166,7 +167,11 @@ impl Welcome {
 impl Refused {
     pub(super) fn read(body: &[u8]) -> Result<Refused, ProtoError> {
         let body: RefusedBody = wire::body(body)?;
-        let refused = Refused { status: wire::status(body.status.get())?, text: body.text };
+        let status = wire::status(body.status.get())?;
+        if status == 0 {
+            return Err(ProtoError::Status(status));
+        }
+        let refused = Refused { status, text: body.text };
         // The same text, made anew, has the same bytes exactly if it is valid, without control characters, and
         // nothing is behind its end.
         if Refused::new(refused.status, refused.text()) != refused {

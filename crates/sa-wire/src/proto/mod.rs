@@ -21,7 +21,7 @@
 //! | | [`Unregistered`] | one for each Unregister; the last packet with that id |
 //! | | [`StatusChange`] | the SA's side of a registration changed |
 //! | | [`NoticeEvent`] | a notice for a registration |
-//! | | [`Overflow`] | notices for a registration were lost since its last packet, here |
+//! | | [`Overflow`] | notices for a registration were lost, here: its client read too slowly |
 //! | [`StatusQuery`] | | any time after Welcome |
 //! | | [`StatusChunk`] | one or more for each StatusQuery, in order |
 //! | closes | | ends all its registrations |
@@ -58,7 +58,7 @@
 //!      |                                         | |                            |
 //!      |                                         | +----------------------------+
 //!      |   Unregistered                          v
-//!      +---------------------- leaving <----- Unregister, from any state after `asked`
+//!      +---------------------- leaving <----- Unregister, from any state (Registered still comes first)
 //! ```
 //!
 //! Each StatusChange differs from the one before: 0 means that the SA has the subscription, -ENETRESET that it may

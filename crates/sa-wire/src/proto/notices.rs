@@ -17,7 +17,7 @@ pub struct NoticeEvent {
     pub time_ns: u64,
     /// LID of the SA that sent it.
     pub source_lid: u16,
-    /// Masked: encoding and decoding clear what [`Notice::masked`] clears.
+    /// Masked. Encoding clears undefined bytes ([`Notice::masked`]), decoding refuses them.
     pub notice: Notice,
 }
 
@@ -69,12 +69,15 @@ impl NoticeEvent {
     pub(super) fn read(body: &[u8]) -> Result<NoticeEvent, ProtoError> {
         let body: NoticeBody = wire::body(body)?;
         wire::zero(&body.reserved)?;
+        if body.notice != body.notice.masked() {
+            return Err(ProtoError::Reserved);
+        }
         Ok(NoticeEvent {
             id: wire::id(body.id.get())?,
             sequence: body.sequence.get(),
             time_ns: body.time_ns.get(),
             source_lid: body.source_lid.get(),
-            notice: body.notice.masked(),
+            notice: body.notice,
         })
     }
 
@@ -107,6 +110,9 @@ impl StatusChange {
 impl Overflow {
     pub(super) fn read(body: &[u8]) -> Result<Overflow, ProtoError> {
         let body: OverflowBody = wire::body(body)?;
+        if body.lost.get() == 0 {
+            return Err(ProtoError::NothingLost);
+        }
         Ok(Overflow { id: wire::id(body.id.get())?, lost: body.lost.get() })
     }
 

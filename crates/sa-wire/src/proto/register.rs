@@ -162,6 +162,8 @@ struct IdBody {
     id: U64,
 }
 
+const _: () = assert!(super::HEADER_SIZE + size_of::<RegisterBody>() <= super::MAX_REQUEST);
+
 impl FilterBody {
     fn new(filter: &Filter) -> FilterBody {
         let lids = filter.lids.unwrap_or(LidRange { begin: 0, end: 0 });
