@@ -272,7 +272,7 @@ impl Port {
                 });
                 let again = context.now + context.around(context.settings.longest_pause);
                 state.enter(Phase::Idle, Some(again));
-                (state.asked, state.standing) = (false, false);
+                (state.asked, state.standing, state.refused) = (false, false, true);
                 let denied = wish.needs_trust() || status == Status::DENIED;
                 Some(Outcome::Failed(wish, if denied { -libc::EACCES } else { -libc::EINVAL }))
             }
@@ -372,9 +372,10 @@ impl Port {
             Phase::Idle => Phase::Asking,
             Phase::Leaving => Phase::Withdrawing,
         };
-        // What takes its place has to stand first.
-        let waits = phase == Phase::Withdrawing
-            && self.planned.iter().any(|one| overlap(one, &wish) && !self.subscriptions[one].serves());
+        // What takes its place has to stand first, unless it never will.
+        let successors = || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
+        let waits = phase == Phase::Withdrawing && successors().any(|one| !one.serves() && !one.refused);
+        let orphans = phase == Phase::Withdrawing && successors().any(|one| one.refused);
         let go = if waits {
             Err(context.now + context.settings.answer)
         } else {
@@ -401,7 +402,7 @@ impl Port {
             request::unsubscribe(u64::from(tid), &wish, GSI_QPN)
         };
         self.send(&mad, context);
-        None
+        orphans.then_some(Outcome::Lost)
     }
 
     fn send(&self, mad: &SaMad, context: &mut Context<'_>) {

@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn delivery() -> Arc<Delivery> {
-        let notice = Notice::generic(NoticeType::INFO, Producer(4), Trap(64));
+        let notice = Notice::generic(NoticeType::SUBNET_MANAGEMENT, Producer(4), Trap(64));
         Arc::new(Delivery { time: 0, source_lid: 1, notice })
     }
 

@@ -28,6 +28,8 @@ pub struct State {
     pub standing: bool,
     /// A request went out and nobody knows what became of it.
     pub asked: bool,
+    /// The SA said no to the last request.
+    pub refused: bool,
     /// Found in the SA's table under our name without our asking. It may belong to another queue pair, so it
     /// serves nobody.
     pub stray: bool,
@@ -44,6 +46,7 @@ impl State {
             attempt: 0,
             standing: false,
             asked: false,
+            refused: false,
             stray: false,
             tids: Vec::new(),
         }
@@ -56,7 +59,7 @@ impl State {
 
     /// Starts a phase: answers to requests of the one before do not count any more.
     pub fn enter(&mut self, phase: Phase, due: Option<u64>) {
-        *self = State { phase, due, attempt: 0, tids: Vec::new(), ..*self };
+        *self = State { phase, due, attempt: 0, refused: false, tids: Vec::new(), ..*self };
     }
 
     /// Does the SA send reports for it, as far as anybody knows?
