@@ -105,9 +105,12 @@ pub(super) fn body<T: FromBytes>(bytes: &[u8]) -> Result<T, ProtoError> {
 pub(super) fn seal(packet: &mut [u8], kind: Kind, parts: &[&[u8]]) -> usize {
     let len = HEADER_SIZE + parts.iter().map(|part| part.len()).sum::<usize>();
     let header = Header { kind: kind.0.into(), reserved: 0.into(), len: (len as u32).into() };
-    let bytes = header.as_bytes().iter().chain(parts.iter().copied().flatten());
-    for (to, from) in packet.iter_mut().zip(bytes) {
-        *to = *from;
+    let mut at = 0;
+    for part in [header.as_bytes()].iter().chain(parts) {
+        if let Some(room) = packet.get_mut(at..at + part.len()) {
+            room.copy_from_slice(part);
+        }
+        at += part.len();
     }
     len
 }
