@@ -15,8 +15,8 @@ pub enum Request {
     Register {
         /// What the client calls it.
         id: u64,
-        /// Which port.
-        port: PortName,
+        /// Which port, or why there is none: a negative errno.
+        port: Result<PortName, i32>,
         /// Which notices.
         filter: Filter,
         /// Make it again after it was lost.

@@ -199,23 +199,19 @@ impl Engine {
             Request::Register { id: name, port, filter, auto_reregister } => {
                 let (peer, known) = (&client.peer, client.registrations.contains_key(&name));
                 let full = self.users.get(peer.uid).registrations >= self.settings.registrations_per_user;
-                let status = if known {
-                    -libc::EEXIST
-                } else if filter.check().is_err() || port.number == 0 {
-                    -libc::EINVAL
-                } else if !self.policy.may_register(peer, &port, &filter) {
-                    self.counters.registrations_refused += 1;
-                    -libc::EACCES
-                } else if full || self.ending {
-                    self.counters.registrations_refused += 1;
-                    -libc::EBUSY
-                } else {
-                    0
+                let port = match port {
+                    _ if known => Err(-libc::EEXIST),
+                    Ok(port) if filter.check().is_err() || port.number == 0 => Err(-libc::EINVAL),
+                    Ok(port) if !self.policy.may_register(peer, &port, &filter) => Err(-libc::EACCES),
+                    Ok(_) if full || self.ending => Err(-libc::EBUSY),
+                    other => other,
                 };
+                let status = port.as_ref().err().copied().unwrap_or(0);
                 client.queue.push_reply(Reply::Registered { id: name, status });
                 self.actions.push(Action::Wake { client: id });
-                if status == 0 {
-                    self.register(now, id, name, port, filter, auto_reregister);
+                match port {
+                    Ok(port) => self.register(now, id, name, port, filter, auto_reregister),
+                    Err(_) => self.counters.registrations_refused += 1,
                 }
             }
             Request::Unregister { id: name } => {

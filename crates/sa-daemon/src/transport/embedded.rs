@@ -159,11 +159,9 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// One that reports there.
-    pub fn new(sink: Sink) -> Self {
-        let embedded = Embedded::default();
-        embedded.lock().sink = Some(sink);
-        embedded
+    /// Reports there from now on.
+    pub fn attach(&self, sink: Sink) {
+        self.lock().sink = Some(sink);
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {

@@ -172,7 +172,7 @@ impl World {
     }
 
     pub fn register(&mut self, client: u64, id: u64, filter: Filter, auto_reregister: bool) {
-        self.request(client, Request::Register { id, port: port(), filter, auto_reregister });
+        self.request(client, Request::Register { id, port: Ok(port()), filter, auto_reregister });
     }
 
     pub fn unregister(&mut self, client: u64, id: u64) {
