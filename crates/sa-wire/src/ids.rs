@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The LID that stands for all LIDs where a subscription begins its range (IBA 13.4.8.2).
+/// The LID that stands for all LIDs where a subscription begins its range (IBA 13.4.8.3).
 pub const LID_ANY: u16 = 0xFFFF;
 
 /// A GID: 64 bits of subnet prefix and the port's GUID, or a multicast address. Same form as an IPv6 address.

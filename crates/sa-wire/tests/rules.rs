@@ -173,6 +173,8 @@ fn covering() {
         (lids(1, 5), lids(2, 5), true),
         (lids(2, 5), lids(1, 5), false),
         (lids(1, 5), from("fe80::1"), false),
+        // Where a GID is given the range beside it does not count, so it is not within ours.
+        (lids(1, 5), Subscription { gid: gid("fe80::1"), ..lids(2, 3) }, false),
         (from("fe80::1"), generic, false),
         (from("fe80::1"), from("fe80::1"), true),
         (from("fe80::1"), from("fe80::2"), false),

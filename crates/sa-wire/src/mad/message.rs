@@ -181,8 +181,8 @@ impl<'a> SaMessage<'a> {
     pub fn received(&self) -> Result<Received<'a>, MadError> {
         let mad = &self.headers.mad;
         let (tid, status) = (tid_low(self.tid()), mad.status());
-        // An answer that says no has no payload: OpenSM sends the request's back with the Subscribe field cleared,
-        // reserved fields not copied, and its own memory behind.
+        // An answer that says no has no payload: OpenSM sends the request's back, sometimes with the Subscribe field
+        // cleared, and its own memory behind.
         Ok(match (mad.method, mad.attribute()) {
             (Method::REPORT, Attribute::NOTICE) => {
                 Received::Report(Report { headers: self.headers, raw: self.raw_notice()? })

@@ -18,6 +18,21 @@
 //!
 //! Answers are matched by the low 32 bits of the transaction id ([`tid_low`]): kernel and simulator use the high
 //! half for themselves. A Report is answered with all 64 bits as they came. [`reply`] makes the SA's side.
+//!
+//! ```
+//! use ibv_sa_wire::mad::{Notice, Received, Subscription, Trap, reply, request};
+//!
+//! let mad = request::subscribe(0x1001, &Subscription::trap(Trap::GID_IN_SERVICE));
+//! assert_eq!(mad.as_bytes().len(), 256);
+//!
+//! let gid = "fe80::10:7".parse().unwrap();
+//! let from_sa = reply::report(0x2_02da_b001, &Notice::about_gid(Trap::GID_IN_SERVICE, gid, 1, gid));
+//! let Ok(Received::Report(report)) = Received::decode(from_sa.as_bytes()) else { panic!() };
+//! let answer = report.response(); // goes out first
+//! assert_eq!(answer.tid(), 0x2_02da_b001);
+//! assert_eq!(report.tid(), 0x02da_b001);
+//! assert_eq!(report.notice().gid(), Some(gid));
+//! ```
 
 mod class_port_info;
 mod codes;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The number of a generic notice (IBA 14.2.5.1, table "Traps").
+/// The number of a generic notice (IBA 14.2.5.1, table "Traps"). Others than the named ones exist and pass through.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Trap(pub u16);
 

@@ -70,6 +70,20 @@
 //!
 //! Packets of one port arrive in the order in which the SA's reports did, and a StatusChange or Overflow stands
 //! where it happened among them. Nothing is said between ports.
+//!
+//! # Example
+//!
+//! ```
+//! use ibv_sa_wire::proto::{ClientMessage, MAX_REQUEST, PortSelector, Register};
+//! use ibv_sa_wire::{Filter, Guid, Trap};
+//!
+//! let port = PortSelector::new("mlx5_0", Guid::ZERO, 1).unwrap();
+//! let filter = Filter::trap(Trap::GID_OUT_OF_SERVICE);
+//! let message = ClientMessage::Register(Register { id: 1, flags: Register::AUTO_REREGISTER, port, filter });
+//! let mut packet = [0; MAX_REQUEST];
+//! let len = message.encode(&mut packet);
+//! assert_eq!(ClientMessage::decode(&packet[..len]), Ok(message));
+//! ```
 
 mod error;
 mod hello;

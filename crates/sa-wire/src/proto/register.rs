@@ -76,7 +76,8 @@ impl fmt::Debug for PortSelector {
     }
 }
 
-/// Wants notices of a port.
+/// Wants notices of a port. The daemon closes the connection of a client that sends one with id 0, with a flag that
+/// does not exist, or with a filter that [`Filter::check`] refuses: the client's library answers the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Register {
     /// The client's name for the registration, not 0.
