@@ -36,6 +36,7 @@
 
 mod class_port_info;
 mod codes;
+mod details;
 mod header;
 mod inform;
 mod mcmember;
@@ -47,14 +48,12 @@ mod trap;
 
 pub use class_port_info::ClassPortInfo;
 pub use codes::{Attribute, Method, Status};
+pub use details::{BadKey, BadMKey, BadSwitchPKey, LocalChange, Subjects, changes};
 pub use header::{Headers, MadHeader, RmppHeader, SaHeader};
 pub use inform::{InformInfo, InformInfoRecord, LidRangeError, Subscription};
 pub use mcmember::McMemberRecord;
 pub use message::{MadError, Received, Records, Report, ReportKey, SaMad, SaMessage, tid_low};
-pub use notice::{
-    BadKey, BadMKey, BadSwitchPKey, LocalChange, Notice, NoticeKind, NoticeType, Producer, Subjects, U24,
-    changes,
-};
+pub use notice::{Notice, NoticeKind, NoticeType, Producer, U24};
 pub use trap::Trap;
 
 /// Bytes of a MAD that is not part of a longer RMPP transfer.
