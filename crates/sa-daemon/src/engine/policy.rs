@@ -1,7 +1,7 @@
 //! Times and limits, and who may have what.
 
-use ibv_sa_wire::mad::Notice;
 use ibv_sa_wire::Filter;
+use ibv_sa_wire::mad::Notice;
 
 use super::types::{Peer, PortName};
 

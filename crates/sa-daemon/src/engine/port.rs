@@ -237,7 +237,9 @@ impl Port {
         let (&wish, state) = self.subscriptions.iter_mut().find(|(_, state)| state.tids.contains(&tid))?;
         if status.is_temporary() {
             // A late one says nothing new: the next request is on its way.
-            return if state.tids.last() == Some(&tid) && matches!(state.phase, Phase::Asking | Phase::Withdrawing) {
+            return if state.tids.last() == Some(&tid)
+                && matches!(state.phase, Phase::Asking | Phase::Withdrawing)
+            {
                 self.unanswered(wish, -libc::EBUSY, context)
             } else {
                 None
@@ -373,7 +375,8 @@ impl Port {
             Phase::Leaving => Phase::Withdrawing,
         };
         // What takes its place has to stand first, unless it never will.
-        let successors = || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
+        let successors =
+            || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
         let waits = phase == Phase::Withdrawing && successors().any(|one| !one.serves() && !one.refused);
         let orphans = phase == Phase::Withdrawing && successors().any(|one| one.refused);
         let go = if waits {
@@ -415,8 +418,11 @@ impl Port {
     pub fn report(&mut self, from: Address, report: &Report, context: &mut Context<'_>) -> Option<Notice> {
         context.actions.push(send(self.id, from, &report.response(), 0));
         let notice = report.notice();
-        let standing =
-            self.subscriptions.iter().filter(|(one, state)| state.may_report() && matches(one, &notice)).count();
+        let standing = self
+            .subscriptions
+            .iter()
+            .filter(|(one, state)| state.may_report() && matches(one, &notice))
+            .count();
         if from.lid != self.state.sm_lid {
             return None;
         }

@@ -55,7 +55,8 @@ impl Listener {
     /// One of our own. What an earlier daemon left at the path goes, if it is surely that.
     pub fn bind(path: &Path) -> Result<Listener, Error> {
         let fail = |what| move |source| Error::Socket { path: path.into(), what, source };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let about = fs::metadata(directory).map_err(fail("its directory"))?;
         if about.mode() & 0o022 != 0 {
             // Others could have put the path there, or put another one in its place.

@@ -4,7 +4,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ibv_sa_wire::mad::Notice;
 use ibv_sa_wire::proto::{
@@ -101,10 +101,8 @@ impl Client {
     }
 
     pub fn hear(&self, within: Duration) -> Heard {
-        let end = Instant::now() + within;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).expect("a short time");
+        {
+            let timeout = Timespec::try_from(within).expect("a short time");
             let ready =
                 poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)).expect("poll works");
             if ready == 0 {

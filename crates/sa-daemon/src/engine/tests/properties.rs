@@ -140,7 +140,10 @@ fn run(steps: Vec<Step>, seed: u64) {
                     && !world.open.is_empty()
                     && world.sa.subscribers.iter().any(|one| {
                         one.lid == world.state.lid
-                            && filter(trap).subscriptions().into_iter().any(|wish| one.subscription.covers(&wish))
+                            && filter(trap)
+                                .subscriptions()
+                                .into_iter()
+                                .any(|wish| one.subscription.covers(&wish))
                     });
                 world.happen(about(Trap(trap), gid), copies);
                 model.listen(&mut world);
