@@ -14,14 +14,16 @@ use super::types::Level;
 const ONE_MAD: usize = 3;
 /// What the SA confirmed and never lists it knows under another name than ours: then its table says nothing.
 const MISSES: u32 = 3;
-/// Unexpected reports in a row need one look, not one each.
-const HURRY: u64 = 1_000_000_000;
+/// Doubts in a row need one look, not one each.
+const SOON: u64 = 1_000_000_000;
 
 /// When the SA's table is looked at next.
 #[derive(Debug, Default)]
 pub struct Audit {
     due: Option<u64>,
     tid: Option<u32>,
+    /// The table of this SM was seen.
+    looked: bool,
     /// Looks in a row that found something missing.
     misses: u32,
     /// Under our name, but not made from our queue pair.
@@ -44,10 +46,16 @@ impl Audit {
         *self = Audit { due, ..Audit::default() };
     }
 
-    /// Something came that should not have.
-    pub fn hurry(&mut self, context: &mut Context<'_>) {
-        let soon = context.now + HURRY;
+    /// The SA may have something that is not in our books.
+    pub fn doubt(&mut self, context: &mut Context<'_>) {
+        self.looked = false;
+        let soon = context.now + SOON;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+    }
+
+    /// Subscriptions of an earlier life may stand beside ours, and double what they bring.
+    pub fn is_unsure(&self) -> bool {
+        !self.looked && self.due.is_some()
     }
 
     /// When to ask.
@@ -78,6 +86,7 @@ impl Port {
         if self.audit.tid.take_if(|asked| *asked == tid).is_none() {
             return Vec::new();
         }
+        self.audit.looked = true;
         let gid = self.state.gid;
         let mut count = 0;
         let table: BTreeSet<Subscription> = records

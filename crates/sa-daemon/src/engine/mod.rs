@@ -191,6 +191,7 @@ impl Engine {
         for registration in registrations {
             self.drop_registration(now, registration, client.peer.uid);
         }
+        self.tick(now);
     }
 
     fn request(&mut self, now: u64, id: ClientId, request: Request) {

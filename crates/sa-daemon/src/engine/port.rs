@@ -20,6 +20,9 @@ use super::types::{Action, Address, Level, PortId, PortInfo, PortName, PortState
 /// A subscription that was just ended may still have a Report on its way.
 const OVERLAP_AFTER: u64 = 1_000_000_000;
 
+/// How many times a notice may come while nobody knows what an earlier life has left at the SA.
+const UNSURE: usize = 4;
+
 /// What became of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -174,7 +177,9 @@ impl Port {
             if !self.planned.contains(wish) {
                 let linger = context.settings.linger;
                 state.enter(Phase::Leaving, due.map(|due| due + linger));
-            } else if state.phase != Phase::Idle || state.due.is_none() || !ready {
+            } else {
+                // What is about to be asked for anyway is not put off: events come in groups.
+                let due = if state.phase == Phase::Idle && ready { state.due.or(due) } else { due };
                 state.enter(Phase::Idle, due);
             }
         }
@@ -247,22 +252,22 @@ impl Port {
         }
         match state.phase {
             Phase::Leaving | Phase::Withdrawing => {
-                if !status.is_ok() && !state.stray {
-                    // Gone already, which is as good.
+                if !status.is_ok() && state.stray {
+                    self.audit.not_ours(wish);
+                } else if !status.is_ok() {
+                    // Most likely gone already, which is as good. The table knows.
                     let name = &self.name;
                     context.log(Level::Info, "withdraw", || {
                         format!("{name}: {wish} was not subscribed any more: {status}")
                     });
-                }
-                if state.stray && !status.is_ok() {
-                    self.audit.not_ours(wish);
+                    self.audit.doubt(context);
                 }
                 self.remove(&wish, context);
                 None
             }
             _ if status.is_ok() => {
                 state.enter(Phase::Standing, None);
-                state.standing = true;
+                (state.standing, state.held) = (true, true);
                 self.replan(context);
                 self.audit.schedule(context);
                 Some(Outcome::Standing)
@@ -274,7 +279,8 @@ impl Port {
                 });
                 let again = context.now + context.around(context.settings.longest_pause);
                 state.enter(Phase::Idle, Some(again));
-                (state.asked, state.standing, state.refused) = (false, false, true);
+                // One that refuses to renew it may have it still.
+                (state.asked, state.standing, state.refused) = (state.held, false, true);
                 let denied = wish.needs_trust() || status == Status::DENIED;
                 Some(Outcome::Failed(wish, if denied { -libc::EACCES } else { -libc::EINVAL }))
             }
@@ -314,8 +320,12 @@ impl Port {
                 if exhausted {
                     let name = &self.name;
                     context.log(Level::Warning, "kept", || {
-                        format!("{name}: the SA did not answer the end of {wish}; it may keep it")
+                        format!("{name}: the SA does not answer the end of {wish}; it may keep it")
                     });
+                }
+                // While others get notices here, its reports come as well and have to be known for what they are.
+                if exhausted && self.wishes.is_empty() {
+                    self.audit.doubt(context);
                     self.remove(&wish, context);
                 } else if self.planned.contains(&wish) {
                     self.replan(context);
@@ -396,6 +406,7 @@ impl Port {
         state.tids.push(tid);
         state.phase = phase;
         state.asked = true;
+        state.stray &= phase == Phase::Withdrawing;
         // Longer than the transport waits: its word comes first.
         state.due = Some(context.now + context.settings.answer + context.settings.answer / 4);
         let mad = if phase == Phase::Asking {
@@ -429,7 +440,13 @@ impl Port {
         if standing > 1 {
             self.overlap = (context.now + OVERLAP_AFTER, standing);
         }
-        let times = if context.now < self.overlap.0 { standing.max(self.overlap.1) } else { standing };
+        let mut times = standing;
+        if context.now < self.overlap.0 {
+            times = times.max(self.overlap.1);
+        }
+        if self.audit.is_unsure() {
+            times = times.max(UNSURE);
+        }
         let mut bytes: MaskedNotice = [0; 80];
         bytes.copy_from_slice(notice.as_bytes());
         let bytes = Arc::new(bytes);
@@ -438,7 +455,7 @@ impl Port {
         }
         if standing == 0 {
             // A subscription of an earlier life stands at the SA: find it.
-            self.audit.hurry(context);
+            self.audit.doubt(context);
         }
         Some(notice)
     }

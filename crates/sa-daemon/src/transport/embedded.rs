@@ -39,7 +39,7 @@ pub enum Mood {
     Busy,
     /// Not at all.
     Silent,
-    /// No to everything.
+    /// No to every new subscription.
     Refusing,
 }
 
@@ -74,7 +74,7 @@ impl Sa {
                 let inform = message.inform_info().ok()?;
                 let status = match self.mood {
                     Mood::Busy => Status::BUSY,
-                    Mood::Refusing => Status::REQ_INVALID,
+                    Mood::Refusing if inform.subscribe == 1 => Status::REQ_INVALID,
                     _ => {
                         let subscription = Subscription::from_inform_info(&inform);
                         self.set(Subscriber { lid, gid, subscription }, inform.subscribe, inform.qpn.get())

@@ -1,5 +1,7 @@
 //! A private fabric, and what can be done to it.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -85,7 +87,7 @@ impl Fabric {
     /// The SA's own list of subscriptions: one line of numbers, sorted, for each.
     pub fn subscriptions(&self) -> Vec<String> {
         let Output { stdout, status, .. } =
-            self.command("run", &["Hca3", "saquery", "-I"]).output().expect("saquery is there");
+            self.command("run", &["Hca2", "saquery", "-I"]).output().expect("saquery is there");
         assert!(status.success());
         let text = String::from_utf8_lossy(&stdout).into_owned();
         let mut traps: Vec<String> = text
