@@ -1,5 +1,4 @@
 //! The daemon on a simulated fabric with a real OpenSM.
-#![cfg(feature = "ibsim")]
 
 mod common;
 #[path = "common/fabric.rs"]

@@ -1,5 +1,4 @@
 //! The daemon with libibumad, on umad2sim: in a process of its own, as that is a preload.
-#![cfg(feature = "ibsim")]
 
 mod common;
 #[path = "common/fabric.rs"]

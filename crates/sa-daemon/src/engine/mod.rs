@@ -3,6 +3,7 @@
 //! A state machine and nothing else. Everything that happens is an [`Event`] with its time, everything to do is
 //! an [`Action`]; time passes only when [`Engine::next_deadline`] is brought back as [`Event::Timer`].
 
+mod answers;
 mod audit;
 mod client;
 mod context;
