@@ -37,6 +37,8 @@ pub enum Mood {
     Well,
     /// "Busy" to everything.
     Busy,
+    /// No room for a new subscription.
+    Full,
     /// Not at all.
     Silent,
     /// No to every new subscription.
@@ -74,6 +76,7 @@ impl Sa {
                 let inform = message.inform_info().ok()?;
                 let status = match self.mood {
                     Mood::Busy => Status::BUSY,
+                    Mood::Full if inform.subscribe == 1 => Status::NO_RESOURCES,
                     Mood::Refusing if inform.subscribe == 1 => Status::REQ_INVALID,
                     _ => {
                         let subscription = Subscription::from_inform_info(&inform);

@@ -77,22 +77,24 @@ fn all_beside_64_is_one_event_each() {
 
 #[test]
 fn the_wildcard_stays_until_what_replaces_it_stands() {
-    let mut world = World::new();
-    world.connect(1, 0);
-    world.register(1, 1, IN, false);
-    world.register(1, 2, Filter::EVERYTHING, false);
-    world.pass(5 * SECOND);
-    world.sa.mood = Mood::Silent;
-    world.unregister(1, 2);
-    world.pass(60 * SECOND);
-    assert!(world.subscribed().contains(&Subscription::ALL_GENERIC));
-    world.told(1);
-    world.happen(about(Trap::GID_IN_SERVICE, 4), 1);
-    assert_eq!(world.told(1), [Notice(1, 64, 4)]);
-    world.sa.mood = Mood::Well;
-    world.pass(60 * SECOND);
-    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
-    assert_eq!(world.told(1), []);
+    for mood in [Mood::Silent, Mood::Full] {
+        let mut world = World::new();
+        world.connect(1, 0);
+        world.register(1, 1, IN, false);
+        world.register(1, 2, Filter::EVERYTHING, false);
+        world.pass(5 * SECOND);
+        world.sa.mood = mood;
+        world.unregister(1, 2);
+        world.pass(60 * SECOND);
+        assert!(world.subscribed().contains(&Subscription::ALL_GENERIC));
+        world.told(1);
+        world.happen(about(Trap::GID_IN_SERVICE, 4), 1);
+        assert_eq!(world.told(1), [Notice(1, 64, 4)]);
+        world.sa.mood = Mood::Well;
+        world.pass(60 * SECOND);
+        assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+        assert_eq!(world.told(1), []);
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (prop::bool::weighted(0.7), 7u16..9, 1u16..3).prop_map(|(up, lid, sm)| Step::Port(up, lid, sm)),
         1 => Just(Step::Reregister),
         1 => Just(Step::Restart),
-        1 => prop_oneof![Just(Mood::Well), Just(Mood::Busy), Just(Mood::Silent), Just(Mood::Refusing)]
+        1 => prop::sample::select(vec![Mood::Well, Mood::Busy, Mood::Full, Mood::Silent, Mood::Refusing])
             .prop_map(Step::Mood),
         1 => any::<bool>().prop_map(Step::Lossy),
     ];
