@@ -98,6 +98,24 @@ fn the_wildcard_stays_until_what_replaces_it_stands() {
 }
 
 #[test]
+fn a_report_of_a_subscription_that_just_ended_is_known() {
+    let mut world = World::new();
+    world.connect(1, 0);
+    world.register(1, 1, IN, false);
+    world.pass(10 * SECOND);
+    world.register(1, 2, Filter::EVERYTHING, false);
+    world.pass(1990 * MILLISECOND);
+    world.told(1);
+    let reports = world.sa.happen(&about(Trap::GID_IN_SERVICE, 3));
+    assert_eq!(reports.len(), 2);
+    world.report(reports[0].0, reports[0].1.as_bytes());
+    world.pass(20 * MILLISECOND);
+    assert_eq!(world.subscribed().len(), 2, "the narrow one is gone");
+    world.report(reports[1].0, reports[1].1.as_bytes());
+    assert_eq!(world.told(1), [Notice(1, 64, 3), Notice(2, 64, 3)]);
+}
+
+#[test]
 fn every_report_is_answered_and_counts_once() {
     let mut world = World::new();
     world.connect(1, 0);
