@@ -4,8 +4,9 @@ use ibv_sa_ledger::Closing;
 
 use crate::abi::*;
 use crate::boundary::{bookkeeping, set_errno};
+use crate::clock;
 use crate::forward::absent;
-use crate::interpose::trampoline;
+use crate::interpose::{backlog, trampoline};
 use crate::provider::{self, real};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -59,20 +60,23 @@ unsafe extern "C-unwind" fn ibv_close_device(context: *mut ibv_context) -> c_int
     let closing = before_close(context);
     // SAFETY: the caller's promises are those that the real function asks for.
     let result = unsafe { function(context) };
-    after_close(closing, context, result);
+    after_close(closing, result);
     result
 }
 
 #[inline(never)]
 extern "C" fn before_close(context: *mut ibv_context) -> Closing {
     let mut closing = Closing::default();
-    bookkeeping(|ledger| closing = ledger.context_closing(context.addr()));
+    bookkeeping(|ledger| {
+        backlog::look(ledger, context.addr(), clock::now());
+        closing = ledger.context_closing(context.addr());
+    });
     closing
 }
 
 #[inline(never)]
-extern "C" fn after_close(closing: Closing, context: *mut ibv_context, result: c_int) {
-    bookkeeping(|ledger| ledger.context_close_ended(closing, context.addr(), result == 0));
+extern "C" fn after_close(closing: Closing, result: c_int) {
+    bookkeeping(|ledger| ledger.context_close_ended(closing, result == 0));
 }
 
 /// # Safety
