@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// readers N: events of one context, port and QP events in turn, are read by N threads, one after the other.
+// readers N: events of one context, port and QP events in turn, are read by N threads, one after the other; all live on
+// until the last is done.
 
 #include "ledger.h"
 
 static struct ibv_context *context;
 static struct thing t;
+static volatile bool done;
 
 static void *read_two(void *argument)
 {
@@ -20,6 +22,8 @@ static void *read_two(void *argument)
 	ibv_ack_async_event(&event);
 	event = inject_and_take(&t, 0);
 	ack(&t, &event);
+	while (!done)
+		sleep_ms(1);
 	return NULL;
 }
 
@@ -36,6 +40,7 @@ int main(int argc, char **argv)
 		// One after the other; they read what they queued themselves.
 		sleep_ms(20);
 	}
+	done = true;
 	for (int i = 0; i < n; i++)
 		REQUIRE(pthread_join(threads[i], NULL) == 0);
 	destroy_and_say(&t);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// waits FORM N: N threads wait in the destroys of N objects, begun 100 ms apart, whose events the main thread holds. It
-// acknowledges the last object's first, 1.3 s after the last destroy began.
+// waits FORM N APART: N threads wait in the destroys of N objects, begun so many milliseconds apart, whose events the
+// main thread holds. It acknowledges the last object's first, 1.3 s after the last destroy began.
 
 #include "ledger.h"
 
-enum { MOST = 16 };
+enum { MOST = 128 };
 
 static struct thing things[MOST];
 
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 	struct ibv_async_event events[MOST];
 	pthread_t threads[MOST];
 
-	REQUIRE(argc == 3);
+	REQUIRE(argc == 4);
 	int n = atoi(argv[2]);
 	i_am_called("main");
 	say_thread("main");
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
 		events[i] = inject_and_take(&things[i], 0);
 	}
 	for (int i = 0; i < n; i++) {
-		sleep_ms(100);
+		sleep_ms(atoi(argv[3]));
 		REQUIRE(pthread_create(&threads[i], NULL, wait_in_destroy, &things[i]) == 0);
 	}
 	sleep_ms(1300);
