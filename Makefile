@@ -4,10 +4,14 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR  ?= $(PREFIX)/share/man
 DOCDIR  ?= $(PREFIX)/share/doc/libibv_sa
+BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
+FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 CC      ?= cc
 CARGO   ?= cargo
 DESTDIR ?=
@@ -21,10 +25,10 @@ LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lc
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock build.rs
 
 .PHONY: all setup demo test test-style test-unit test-host test-kernel soak bench install uninstall clean help \
-  bindings header setup-build setup-test setup-kernel flavours
+  bindings header setup-build setup-test setup-kernel flavours force
 
-## make            build build/release/libibv_sa.so.1
-all: setup-build build/release/libibv_sa.so.1
+## make            build build/release/libibv_sa.so.1 and build/release/ibv-sa
+all: setup-build build/release/libibv_sa.so.1 build/release/ibv-sa
 
 ## make setup      install all Debian packages that any target needs (root), or list them
 setup:
@@ -55,12 +59,13 @@ soak:
 test-style:
 	tools/style.sh
 
-##   test-unit     Rust unit tests
+##   test-unit     Rust unit tests; and all interleavings of the ledger's shared structures (loom)
 test-unit:
 	$(CARGO) test -q --workspace --exclude ibv-sa-tests
+	RUSTFLAGS="--cfg loom" $(CARGO) test -q -p ibv-sa-ledger --release --lib --target-dir target/loom
 
 ##   test-host     C programs under the shim on this host, with the scripted provider
-test-host: flavours scripted
+test-host: flavours scripted build/release/ibv-sa
 	$(CARGO) test -p ibv-sa-tests
 	benches/run.sh --rounds 2 >build/bench.txt
 	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
@@ -78,21 +83,31 @@ bench: setup-test
 	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1
 	@benches/run.sh
 
-## make install    into $(DESTDIR)$(PREFIX); also LIBDIR, INCLUDEDIR, MANDIR, DOCDIR
-install: build/release/libibv_sa.so.1
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR)
+## make install    into $(DESTDIR)$(PREFIX); also BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR, and BASHCOMPDIR,
+##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions
+install: build/release/libibv_sa.so.1 build/release/ibv-sa
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband \
+	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR) \
+	  $(DESTDIR)$(BASHCOMPDIR) $(DESTDIR)$(ZSHCOMPDIR) $(DESTDIR)$(FISHCOMPDIR)
+	install -m 755 build/release/ibv-sa $(DESTDIR)$(BINDIR)/ibv-sa
 	install -m 755 build/release/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so.1
 	ln -sf libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so
 	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
 	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
+	install -m 644 man/ibv-sa.1 man/ibv-sa-run.1 $(DESTDIR)$(MANDIR)/man1
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
+	build/release/ibv-sa completion bash | install -m 644 /dev/stdin $(DESTDIR)$(BASHCOMPDIR)/ibv-sa
+	build/release/ibv-sa completion zsh | install -m 644 /dev/stdin $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa
+	build/release/ibv-sa completion fish | install -m 644 /dev/stdin $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
 	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md docs/report-schema.json $(DESTDIR)$(DOCDIR)
 
 ## make uninstall  removes what install put there
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc \
-	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
+	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7 $(DESTDIR)$(BINDIR)/ibv-sa \
+	  $(DESTDIR)$(MANDIR)/man1/ibv-sa.1 $(DESTDIR)$(MANDIR)/man1/ibv-sa-run.1 $(DESTDIR)$(BASHCOMPDIR)/ibv-sa \
+	  $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 ## make bindings   regenerate src/abi/verbs.rs;  make header: include/infiniband/ibv_sa.h
@@ -136,6 +151,17 @@ build/debug/libibv_sa.so.1: build/libibv_sa.map $(RUST_SOURCES)
 build/panic/libibv_sa.so.1: build/libibv_sa.map $(RUST_SOURCES)
 	$(CARGO) build -q --features panic-probe --target-dir target/panic
 	$(call link,build/panic,target/panic/debug/libibv_sa.a,)
+
+# The command knows where the library will be. It is made again when that changes.
+build/release/ibv-sa: $(RUST_SOURCES) build/libdir
+	@mkdir -p build/release
+	IBV_SA_LIBDIR=$(LIBDIR) $(CARGO) build -q --release -p ibv-sa-cli
+	strip -o $@ target/release/ibv-sa
+
+build/libdir: force
+	@mkdir -p build
+	@echo '$(LIBDIR)' | cmp -s - $@ || echo '$(LIBDIR)' >$@
+force:
 
 comma := ,
 

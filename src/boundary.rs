@@ -33,13 +33,13 @@ pub(crate) fn without_books() -> bool {
     WITHOUT_BOOKS.load(Relaxed) == std::process::id()
 }
 
-/// False once it is known that nobody will read the books: callers then skip even the call to their bookkeeping.
+/// False once a fault of ours has switched bookkeeping off: callers then skip even the call to theirs.
 #[inline]
 pub(crate) fn counting() -> bool {
     MODE.load(Relaxed) != OFF
 }
 
-/// Runs `work` on the books of this process, if anybody will read them.
+/// Runs `work` on the books of this process, unless a fault of ours has switched that off.
 #[inline]
 pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
     let mode = MODE.load(Relaxed);
@@ -60,7 +60,10 @@ pub(crate) fn bookkeeping(work: impl FnOnce(&'static Ledger)) {
 #[cold]
 #[inline(never)]
 fn first_use() -> u8 {
-    let mode = contain(OFF, || if settings::get().report.is_some() { ON } else { OFF });
+    let mode = contain(OFF, || {
+        settings::get();
+        ON
+    });
     // A fault that another thread met meanwhile stays.
     let _ = MODE.compare_exchange(UNKNOWN, mode, Relaxed, Relaxed);
     mode

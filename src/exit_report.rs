@@ -14,8 +14,9 @@ use std::path::Path;
 use ibv_sa_report::Report;
 
 use crate::boundary::{contain, faulted, uncancelled, without_books};
+use crate::interpose::backlog;
 use crate::settings::{self, Format};
-use crate::{provider, state, stderr};
+use crate::{clock, provider, state, stderr};
 
 #[cfg(not(test))]
 #[used]
@@ -33,6 +34,11 @@ unsafe extern "C" {
 
 /// Our destructor runs among those of other libraries, in an order that says nothing: the report waits for all.
 extern "C" fn at_exit() {
+    if let Some(ledger) = state::existing()
+        && !faulted()
+    {
+        contain((), || backlog::look_at_all(ledger));
+    }
     if settings::if_read().is_none_or(|settings| settings.report.is_none()) {
         return;
     }
@@ -58,6 +64,9 @@ fn write_report() {
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
         pid,
+        ack_mode: settings::get().ack,
+        hang_secs: settings::get().hang_secs,
+        times: (clock::now(), state::existing().map_or(0, |ledger| ledger.began())),
         program: &program(),
         provider: &provider::name(),
         faulted: faulted(),

@@ -20,6 +20,7 @@
 mod abi;
 mod api;
 mod boundary;
+mod clock;
 mod exit_report;
 mod forward;
 mod interpose;
@@ -28,3 +29,5 @@ mod provider;
 mod settings;
 mod state;
 mod stderr;
+mod tell;
+mod watch;

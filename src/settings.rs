@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
+use ibv_sa_ledger::AckMode;
 use once_cell::race::OnceBox;
 
 use crate::{boundary, stderr};
@@ -21,11 +22,21 @@ pub(crate) struct ReportTo {
     pub(crate) file: Option<Vec<u8>>,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// `IBV_SA_PROVIDER`: absolute path of the library that does the work.
     pub(crate) provider: Option<CString>,
     pub(crate) report: Option<ReportTo>,
+    /// `IBV_SA_ACK`: what becomes of an ack for no event.
+    pub(crate) ack: AckMode,
+    /// `IBV_SA_HANG_SECS`: when a waiting destroy is spoken of.
+    pub(crate) hang_secs: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { provider: None, report: None, ack: AckMode::Protect, hang_secs: 5 }
+    }
 }
 
 static SETTINGS: OnceBox<Settings> = OnceBox::new();
@@ -107,6 +118,8 @@ fn shown(value: &[u8]) -> String {
 fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>) {
     let mut settings = Settings::default();
     let mut complaints = Vec::new();
+    // Of two entries with one name the first counts, as for getenv(3).
+    let (mut ack, mut hang_secs) = (None, None);
     for entry in entries {
         let equals = entry.iter().position(|byte| *byte == b'=').unwrap_or(entry.len());
         let (name, value) = (&entry[..equals], entry.get(equals + 1..).unwrap_or_default());
@@ -115,7 +128,6 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
         }
         match name {
             b"IBV_SA_PROVIDER" if value.starts_with(b"/") => {
-                // Of two entries with one name the first counts, as for getenv(3).
                 settings.provider = settings.provider.or_else(|| CString::new(value).ok());
             }
             b"IBV_SA_PROVIDER" => complaints.push(format!(
@@ -132,13 +144,48 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
                     shown(value)
                 )),
             },
-            _ => complaints.push(format!(
-                "{} is not a setting of libibv_sa (known: IBV_SA_PROVIDER, IBV_SA_REPORT); ignored",
-                shown(name)
-            )),
+            b"IBV_SA_ACK" => match parse_ack(value) {
+                Some(mode) => {
+                    ack.get_or_insert(mode);
+                }
+                None => complaints.push(format!(
+                    "IBV_SA_ACK=\"{}\" is not protect, forward, rescue or abort; using protect",
+                    shown(value)
+                )),
+            },
+            b"IBV_SA_HANG_SECS" => match parse_seconds(value) {
+                Some(seconds) => {
+                    hang_secs.get_or_insert(seconds);
+                }
+                None => complaints.push(format!(
+                    "IBV_SA_HANG_SECS=\"{}\" is not a number of seconds from 1 to {LONGEST_WAIT}; using {}",
+                    shown(value),
+                    settings.hang_secs
+                )),
+            },
+            _ => complaints
+                .push(format!("{} is not a setting of libibv_sa (known: {KNOWN}); ignored", shown(name))),
         }
     }
+    settings.ack = ack.unwrap_or(settings.ack);
+    settings.hang_secs = hang_secs.unwrap_or(settings.hang_secs);
     (settings, complaints)
+}
+
+const KNOWN: &str = "IBV_SA_ACK, IBV_SA_HANG_SECS, IBV_SA_PROVIDER, IBV_SA_REPORT";
+
+/// A day.
+const LONGEST_WAIT: u32 = 86400;
+
+fn parse_ack(value: &[u8]) -> Option<AckMode> {
+    let modes = [AckMode::Protect, AckMode::Forward, AckMode::Rescue, AckMode::Abort];
+    modes.into_iter().find(|mode| mode.name().as_bytes() == value)
+}
+
+fn parse_seconds(value: &[u8]) -> Option<u32> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    let seconds = std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()?;
+    (1..=LONGEST_WAIT).contains(&seconds).then_some(seconds)
 }
 
 fn parse_report(value: &[u8]) -> Option<ReportTo> {
@@ -207,6 +254,27 @@ mod tests {
         let (settings, complaints) = parsed(&[("IBV_SA_PROVIDER", "soft.so")]);
         assert_eq!(settings.provider, None);
         assert!(complaints[0].contains("absolute path"), "{complaints:?}");
+    }
+
+    #[test]
+    fn acks_and_seconds_are_checked() {
+        let (settings, complaints) = parsed(&[("IBV_SA_ACK", "rescue"), ("IBV_SA_HANG_SECS", "60")]);
+        assert_eq!((settings.ack, settings.hang_secs), (AckMode::Rescue, 60));
+        assert!(complaints.is_empty());
+        for (name, bad) in [
+            ("IBV_SA_ACK", "Protect"),
+            ("IBV_SA_ACK", "none"),
+            ("IBV_SA_HANG_SECS", "0"),
+            ("IBV_SA_HANG_SECS", "-1"),
+            ("IBV_SA_HANG_SECS", "1.5"),
+            ("IBV_SA_HANG_SECS", "86401"),
+            ("IBV_SA_HANG_SECS", "99999999999999999999"),
+            ("IBV_SA_HANG_SECS", "5s"),
+        ] {
+            let (settings, complaints) = parsed(&[(name, bad)]);
+            assert_eq!(settings, Settings::default(), "{name}={bad}");
+            assert!(complaints.len() == 1 && complaints[0].contains(bad), "{complaints:?}");
+        }
     }
 
     #[test]

@@ -6,12 +6,16 @@
 //! and counts for the parent.
 
 use std::mem::size_of;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 use ibv_sa_ledger::Ledger;
 
+use crate::clock;
+
 struct Page {
     ledger: AtomicPtr<Ledger>,
+    /// See [`crate::watch`]: a child has no such thread.
+    watch: AtomicU32,
 }
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
@@ -42,7 +46,15 @@ fn first_use() -> Option<&'static Ledger> {
     // SAFETY: as in `existing`.
     let page = unsafe { PAGE.load(Acquire).as_ref() }?;
     publish(&page.ledger, map::<Ledger>()?);
-    existing()
+    let ledger = existing()?;
+    ledger.begin(clock::now());
+    Some(ledger)
+}
+
+/// The state of this process's watching thread; `None` before the books exist.
+pub(crate) fn watch() -> Option<&'static AtomicU32> {
+    // SAFETY: as in `existing`.
+    unsafe { PAGE.load(Acquire).as_ref() }.map(|page| &page.watch)
 }
 
 /// Puts `fresh` in place unless another thread was first; then gives it back.
@@ -82,6 +94,7 @@ fn wipe_on_fork(page: *mut Page) {
 unsafe extern "C" fn forget() {
     // SAFETY: as in `existing`.
     if let Some(page) = unsafe { PAGE.load(Acquire).as_ref() } {
+        page.watch.store(0, Release);
         page.ledger.store(std::ptr::null_mut(), Release);
     }
 }

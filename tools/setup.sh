@@ -11,7 +11,7 @@ rust_needed=1.95
 packages_build="gcc g++ libc6-dev make pkg-config"
 packages_test="clang libclang-dev libclang-rt-14-dev libibverbs-dev ibverbs-providers ibverbs-utils valgrind strace gdb
   git python3 python3-jsonschema pandoc shellcheck libcap2-bin binutils util-linux procps man-db"
-packages_kernel="qemu-system-x86 cpio kmod e2fsprogs python3 xz-utils perl mmdebstrap"
+packages_kernel="libibverbs-dev librdmacm-dev qemu-system-x86 cpio kmod e2fsprogs python3 xz-utils perl mmdebstrap"
 # Debian 12's own Rust is older than the sources need; these packages carry a current one.
 packages_rust="cargo-web rustc-web rust-web-clippy rustfmt-web"
 

@@ -22,8 +22,14 @@ same() { # COMMITTED MADE HOW
 }
 bindings() { IBV_SA_GENERATE_DIR=$made cargo build -q --features bindings && same src/abi/verbs.rs "$made/verbs.rs" "make bindings"; }
 header() { IBV_SA_GENERATE_DIR=$made cargo build -q --features header && same include/infiniband/ibv_sa.h "$made/ibv_sa.h" "make header"; }
-man_page() { pandoc -s -t man man/ibv_sa.7.md -o "$made/ibv_sa.7" && same man/ibv_sa.7 "$made/ibv_sa.7" "pandoc -s -t man man/ibv_sa.7.md -o man/ibv_sa.7"; }
-man_renders() { man --warnings -l man/ibv_sa.7 2>&1 >/dev/null | { ! grep .; }; }
+man_pages() {
+  local source page
+  for source in man/*.md; do
+    page=${source%.md}
+    pandoc -s -t man "$source" -o "$made/page" && same "$page" "$made/page" "pandoc -s -t man $source -o $page" || return 1
+  done
+}
+man_renders() { man --warnings -l man/*.[0-9] 2>&1 >/dev/null | { ! grep .; }; }
 header_alone() { # COMPILER LANGUAGE STANDARD
   printf '#include <infiniband/ibv_sa.h>\n%s\nint main(void) { return ibv_sa_version() == 0; }\n' "$4" |
     "$1" -x "$2" -std="$3" -Wall -Wextra -Werror -Iinclude -c -o /dev/null -
@@ -46,8 +52,8 @@ check "third-party notices" tools/notices.py --check
 check "shellcheck" scripts
 check "bindings are current" bindings
 check "header is current" header
-check "man page is current" man_page
-check "man page renders" man_renders
+check "man pages are current" man_pages
+check "man pages render" man_renders
 check "header, C99" header_alone gcc c c99 ""
 check "header, C11 after verbs.h" header_alone gcc c c11 "#include <infiniband/verbs.h>"
 check "header, C++17" header_alone g++ c++ c++17 ""

@@ -1,10 +1,17 @@
 //! Asynchronous events: read and acknowledged.
 
+use ibv_sa_ledger::{Handed, Kind, Sign, Thread, What, event_name, is_of_port};
+use ibv_sa_report::lines;
+
 use crate::abi::*;
-use crate::boundary::{bookkeeping, counting};
+use crate::boundary::{bookkeeping, counting, errno};
 use crate::forward::absent;
+use crate::interpose::bad_ack::{self, Passed};
 use crate::interpose::context::adopt_into;
+use crate::interpose::hand_over::hand_over;
+use crate::interpose::removal;
 use crate::provider::real;
+use crate::{clock, settings, tell};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_async_event(
@@ -15,9 +22,21 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(context, event) };
-    if result == 0 && counting() {
-        // SAFETY: the real function has filled the event in; the context is open while it is read.
-        unsafe { got(context, (*event).event_type) };
+    if counting() {
+        if result == 0 {
+            // SAFETY: the real function has filled the event in; the context is open while it is read, and so is the
+            // object of an event that nobody has acknowledged.
+            unsafe {
+                let handed = got(context, event);
+                if handed.events != 0
+                    && let Some(kind) = Kind::of_event((*event).event_type)
+                {
+                    hand_over(kind, (*event).element.qp.cast(), handed);
+                }
+            }
+        } else {
+            failed(context.addr());
+        }
     }
     result
 }
@@ -25,27 +44,102 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     let Some(function) = real::ibv_ack_async_event() else { return absent!(void) };
-    // Counted before the call: once a destroy may go on, the event's memory may be gone.
-    if counting() {
-        // SAFETY: the caller passes an event that it has read.
-        unsafe { acked((*event).event_type) };
+    // Looked at before the call: once a destroy may go on, the event's memory may be gone.
+    // SAFETY: the caller passes an event that it has read.
+    let passed = if counting() { unsafe { acked(event) } } else { Passed::all(1) };
+    if passed.forward != 0 {
+        // SAFETY: the caller's promises are those that the real function asks for.
+        unsafe { function(event) };
     }
-    // SAFETY: the caller's promises are those that the real function asks for.
-    unsafe { function(event) };
+    if passed.handed != Handed::default() {
+        // SAFETY: an event of this object is open still, so it is alive; and so is the event in the caller's hands.
+        unsafe { passed.hand_over_for(event) };
+    }
+}
+
+/// The address in an event, if its type says that there is one: only that member of the union is read.
+///
+/// # Safety
+/// `event` was filled in by libibverbs.
+unsafe fn element(event: *const ibv_async_event) -> Option<usize> {
+    // SAFETY: as the caller promises; all pointer members of the union lie at one place.
+    unsafe { Kind::of_event((*event).event_type).map(|_| (*event).element.qp.addr()) }
 }
 
 /// # Safety
-/// `context` is open.
+/// `context` is open, `event` was filled in by libibverbs.
 #[inline(never)]
-unsafe extern "C" fn got(context: *mut ibv_context, event_type: c_uint) {
+unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_event) -> Handed {
+    let mut handed = Handed::default();
     bookkeeping(|ledger| {
-        // SAFETY: open, as the caller promises.
-        unsafe { adopt_into(ledger, context) };
-        ledger.async_event_got(context.addr(), event_type);
+        // SAFETY: as the caller promises.
+        let (event_type, element, fd, port) = unsafe {
+            adopt_into(ledger, context);
+            let event_type = (*event).event_type;
+            let port = is_of_port(event_type).then(|| (*event).element.port_num);
+            (event_type, element(event), (*context).async_fd, port)
+        };
+        // Only events of objects are remembered one by one, with who took them.
+        let me = match element {
+            Some(_) => clock::me(),
+            None => Thread { tid: clock::tid(), ..Default::default() },
+        };
+        let got = ledger.event_got((context.addr(), fd), event_type, element, me, clock::now());
+        handed = got.handed;
+        if let Some(other) = got.other_reader {
+            let event = match port {
+                Some(port) => format!("{}, port {port}", event_name(event_type)),
+                None => event_name(event_type),
+            };
+            let name = ledger.context_name(context.addr());
+            let one = tell::person(&Thread { tid: other, ..Default::default() });
+            let text = lines::two_readers(&name, &one, &tell::person(&me), &event);
+            tell::incident(ledger, What::TwoReaders, name.id, me.tid, &text);
+        }
+        if got.first_fatal {
+            removal::tell(ledger, context.addr(), "DEVICE_FATAL was read by");
+        }
     });
+    handed
 }
 
 #[inline(never)]
-extern "C" fn acked(event_type: c_uint) {
-    bookkeeping(|ledger| ledger.async_event_acked(event_type));
+extern "C" fn failed(context: usize) {
+    bookkeeping(|ledger| match errno() {
+        libc::EAGAIN => ledger.events_drained(context),
+        libc::EIO => {
+            removal::sign(ledger, context, Sign::GetFailed, "ibv_get_async_event failed with EIO in")
+        }
+        _ => {}
+    });
+}
+
+/// # Safety
+/// `event` was filled in by libibverbs, or is a copy of one that was.
+#[inline(never)]
+unsafe extern "C" fn acked(event: *const ibv_async_event) -> Passed {
+    let mut passed = Passed::all(1);
+    bookkeeping(|ledger| {
+        // SAFETY: as the caller promises.
+        let (event_type, element) = unsafe { ((*event).event_type, element(event)) };
+        let ack = ledger.event_acked(event_type, element, settings::get().ack);
+        passed = Passed { forward: ack.forward, handed: ack.handed };
+        if ack.fault.is_some() || ack.look_after {
+            bad_ack::report(ledger, &ack, Some(event_type));
+        }
+    });
+    passed
+}
+
+impl Passed {
+    /// # Safety
+    /// The event's object is alive, and an event of it is open.
+    unsafe fn hand_over_for(self, event: *const ibv_async_event) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if let Some(kind) = Kind::of_event((*event).event_type) {
+                hand_over(kind, (*event).element.qp.cast(), self.handed);
+            }
+        }
+    }
 }

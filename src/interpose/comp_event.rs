@@ -1,10 +1,16 @@
 //! Completion events: read and acknowledged.
 
+use ibv_sa_ledger::{Handed, Kind, Sign};
+
 use crate::abi::*;
-use crate::boundary::{bookkeeping, counting};
+use crate::boundary::{bookkeeping, counting, errno};
 use crate::forward::absent;
+use crate::interpose::bad_ack::{self, Passed};
 use crate::interpose::context::adopt_into;
+use crate::interpose::hand_over::hand_over;
+use crate::interpose::{backlog, removal};
 use crate::provider::real;
+use crate::{clock, settings};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_cq_event(
@@ -16,9 +22,20 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };
-    if result == 0 && counting() {
-        // SAFETY: the real function has stored the CQ and looked into it to hand out its cq_context.
-        unsafe { got(*cq) };
+    if counting() {
+        if result == 0 {
+            // SAFETY: the real function has stored the CQ and looked into it to hand out its cq_context; with an
+            // event open it stays alive.
+            unsafe {
+                let handed = got(*cq);
+                if handed.completions != 0 {
+                    hand_over(Kind::Cq, (*cq).cast(), handed);
+                }
+            }
+        } else if errno() == libc::EIO {
+            // SAFETY: the caller passes a live channel.
+            failed(unsafe { (*channel).context.addr() });
+        }
     }
     result
 }
@@ -26,19 +43,23 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     let Some(function) = real::ibv_ack_cq_events() else { return absent!(void) };
-    // Counted before the call: once a destroy may go on, the CQ may be gone.
-    if counting() {
-        // SAFETY: the caller passes a live CQ.
-        unsafe { acked(cq, nevents) };
+    // Looked at before the call: once a destroy may go on, the CQ may be gone.
+    let passed = if counting() { acked(cq.addr(), nevents) } else { Passed::all(nevents) };
+    if passed.forward != 0 || nevents == 0 {
+        // SAFETY: the caller's promises are those that the real function asks for.
+        unsafe { function(cq, passed.forward) };
     }
-    // SAFETY: the caller's promises are those that the real function asks for.
-    unsafe { function(cq, nevents) };
+    if passed.handed != Handed::default() {
+        // SAFETY: an event of this CQ is open still, so it is alive.
+        unsafe { hand_over(Kind::Cq, cq.cast(), passed.handed) };
+    }
 }
 
 /// # Safety
 /// `cq` is live.
 #[inline(never)]
-unsafe extern "C" fn got(cq: *mut ibv_cq) {
+unsafe extern "C" fn got(cq: *mut ibv_cq) -> Handed {
+    let mut handed = Handed::default();
     bookkeeping(|ledger| {
         // SAFETY: a live CQ has an open context.
         let context = unsafe {
@@ -46,17 +67,30 @@ unsafe extern "C" fn got(cq: *mut ibv_cq) {
             adopt_into(ledger, context);
             context
         };
-        ledger.comp_event_got(cq.addr(), context.addr());
+        let now = clock::now();
+        handed.completions = ledger.comp_event_got(cq.addr(), context.addr(), (clock::tid(), clock::me), now);
+        backlog::look(ledger, context.addr(), now);
+    });
+    handed
+}
+
+#[inline(never)]
+extern "C" fn failed(context: usize) {
+    bookkeeping(|ledger| {
+        removal::sign(ledger, context, Sign::GetFailed, "ibv_get_cq_event failed with EIO in");
     });
 }
 
-/// # Safety
-/// `cq` is live.
+/// The CQ is only known by its address: it may have been destroyed before.
 #[inline(never)]
-unsafe extern "C" fn acked(cq: *mut ibv_cq, nevents: c_uint) {
+extern "C" fn acked(cq: usize, nevents: c_uint) -> Passed {
+    let mut passed = Passed::all(nevents);
     bookkeeping(|ledger| {
-        // SAFETY: live, as the caller promises.
-        let context = unsafe { (*cq).context };
-        ledger.comp_events_acked(cq.addr(), context.addr(), nevents);
+        let ack = ledger.comp_events_acked(cq, nevents, settings::get().ack);
+        passed = Passed { forward: ack.forward, handed: ack.handed };
+        if ack.fault.is_some() || ack.look_after {
+            bad_ack::report(ledger, &ack, None);
+        }
     });
+    passed
 }

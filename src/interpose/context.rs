@@ -4,8 +4,9 @@ use ibv_sa_ledger::Closing;
 
 use crate::abi::*;
 use crate::boundary::{bookkeeping, set_errno};
+use crate::clock;
 use crate::forward::absent;
-use crate::interpose::trampoline;
+use crate::interpose::{backlog, trampoline};
 use crate::provider::{self, real};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -36,20 +37,22 @@ unsafe extern "C" fn no_device_list(num_devices: *mut c_int) -> *mut *mut ibv_de
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let Some(function) = real::ibv_open_device() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let context = unsafe { function(device) };
     // SAFETY: NULL, or a context that the real function has just made.
-    unsafe { opened(context) };
+    unsafe { opened(context, began) };
     context
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let Some(function) = real::ibv_import_device() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let context = unsafe { function(cmd_fd) };
     // SAFETY: NULL, or a context that the real function has just made.
-    unsafe { opened(context) };
+    unsafe { opened(context, began) };
     context
 }
 
@@ -59,33 +62,36 @@ unsafe extern "C-unwind" fn ibv_close_device(context: *mut ibv_context) -> c_int
     let closing = before_close(context);
     // SAFETY: the caller's promises are those that the real function asks for.
     let result = unsafe { function(context) };
-    after_close(closing, context, result);
+    after_close(closing, result);
     result
 }
 
 #[inline(never)]
 extern "C" fn before_close(context: *mut ibv_context) -> Closing {
     let mut closing = Closing::default();
-    bookkeeping(|ledger| closing = ledger.context_closing(context.addr()));
+    bookkeeping(|ledger| {
+        backlog::look(ledger, context.addr(), clock::now());
+        closing = ledger.context_closing(context.addr());
+    });
     closing
 }
 
 #[inline(never)]
-extern "C" fn after_close(closing: Closing, context: *mut ibv_context, result: c_int) {
-    bookkeeping(|ledger| ledger.context_close_ended(closing, context.addr(), result == 0));
+extern "C" fn after_close(closing: Closing, result: c_int) {
+    bookkeeping(|ledger| ledger.context_close_ended(closing, result == 0));
 }
 
 /// # Safety
 /// `context` is NULL or open.
 #[inline(never)]
-unsafe extern "C" fn opened(context: *mut ibv_context) {
+unsafe extern "C" fn opened(context: *mut ibv_context, began: u64) {
     if context.is_null() {
         return;
     }
     bookkeeping(|ledger| {
         // SAFETY: open, as the caller promises.
         unsafe {
-            ledger.context_opened(context.addr(), device_name(context));
+            ledger.context_opened(context.addr(), device_name(context), began);
             trampoline::watch(context, ledger);
         }
     });
@@ -110,7 +116,7 @@ pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context:
     if !ledger.knows_context(context.addr()) {
         // SAFETY: open, as the caller promises.
         unsafe {
-            ledger.context_adopted(context.addr(), device_name(context));
+            ledger.context_adopted(context.addr(), device_name(context), clock::now());
             trampoline::watch(context, ledger);
         }
     }

@@ -1,9 +1,14 @@
 //! The functions that do more than forward.
 
 pub(crate) mod async_event;
+pub(crate) mod backlog;
+pub(crate) mod bad_ack;
 pub(crate) mod comp_event;
 pub(crate) mod context;
+pub(crate) mod destroy;
+pub(crate) mod hand_over;
 pub(crate) mod inline;
 pub(crate) mod jump;
 pub(crate) mod object;
+pub(crate) mod removal;
 pub(crate) mod trampoline;

@@ -3,12 +3,16 @@
 //! WQs, and objects made by the extended calls, are made through pointers in the context:
 //! [`crate::interpose::trampoline`].
 
-use ibv_sa_ledger::Kind;
+use ibv_sa_ledger::{Created, Handed, Ident, Kind, Sign};
 
 use crate::abi::*;
-use crate::boundary::{bookkeeping, counting};
+use crate::boundary::{bookkeeping, counting, errno};
+use crate::clock;
 use crate::forward::absent;
 use crate::interpose::context::{adopt, adopt_into};
+use crate::interpose::destroy::{self, Completed};
+use crate::interpose::hand_over::hand_over;
+use crate::interpose::{backlog, removal};
 use crate::provider::real;
 
 /// The context an object belongs to; NULL for a NULL object.
@@ -16,6 +20,40 @@ macro_rules! context_of {
     ($object:expr) => {
         if $object.is_null() { core::ptr::null_mut() } else { (*$object).context }
     };
+}
+
+/// What people know an object by.
+///
+/// # Safety
+/// `object` is alive and of this kind.
+unsafe fn ident(kind: Kind, object: *mut c_void) -> Ident {
+    let (number, handle);
+    // SAFETY: as the caller promises; these members do not change. An extended CQ or QP begins as a plain one does.
+    unsafe {
+        match kind {
+            Kind::Qp => {
+                let qp: *mut ibv_qp = object.cast();
+                (number, handle) = ((*qp).qp_num, (*qp).handle);
+            }
+            Kind::Wq => {
+                let wq: *mut ibv_wq = object.cast();
+                (number, handle) = ((*wq).wq_num, (*wq).handle);
+            }
+            Kind::Cq => {
+                let cq: *mut ibv_cq = object.cast();
+                (number, handle) = (0, (*cq).handle);
+            }
+            Kind::Srq => {
+                let srq: *mut ibv_srq = object.cast();
+                (number, handle) = (0, (*srq).handle);
+            }
+            Kind::CompChannel => {
+                let channel: *mut ibv_comp_channel = object.cast();
+                (number, handle) = ((*channel).fd as u32, 0);
+            }
+        }
+    }
+    Ident { number, handle }
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -29,9 +67,11 @@ unsafe extern "C-unwind" fn ibv_create_cq(
     let Some(function) = real::ibv_create_cq() else { return absent!(null) };
     // SAFETY: the caller passes an open context, as the real function demands.
     unsafe { adopt(context) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let cq = unsafe { function(context, cqe, cq_context, channel, comp_vector) };
-    cq_created(cq, context);
+    // SAFETY: NULL or a CQ that the real function has just made.
+    unsafe { created(Kind::Cq, cq.cast(), context, began) };
     cq
 }
 
@@ -41,10 +81,14 @@ pub(crate) unsafe extern "C-unwind" fn ibv_create_qp(
     attr: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
     let Some(function) = real::ibv_create_qp() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let qp = unsafe { function(pd, attr) };
-    // SAFETY: NULL or a QP that the real function has just made.
-    unsafe { created_in(Kind::Qp, qp.cast(), context_of!(qp)) };
+    // SAFETY: NULL or a QP that the real function has just made; the caller's PD is alive.
+    unsafe {
+        let context = if qp.is_null() { context_if_gone(pd) } else { (*qp).context };
+        created(Kind::Qp, qp.cast(), context, began);
+    }
     qp
 }
 
@@ -54,20 +98,25 @@ pub(crate) unsafe extern "C-unwind" fn ibv_create_srq(
     attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq {
     let Some(function) = real::ibv_create_srq() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let srq = unsafe { function(pd, attr) };
-    // SAFETY: NULL or an SRQ that the real function has just made.
-    unsafe { created_in(Kind::Srq, srq.cast(), context_of!(srq)) };
+    // SAFETY: NULL or an SRQ that the real function has just made; the caller's PD is alive.
+    unsafe {
+        let context = if srq.is_null() { context_if_gone(pd) } else { (*srq).context };
+        created(Kind::Srq, srq.cast(), context, began);
+    }
     srq
 }
 
-/// A binary of the 1.0 ABI passes another structure here: the context is never looked into.
+/// A binary of the 1.0 ABI passes another structure here: the context is never looked into, and so never adopted.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     let Some(function) = real::ibv_create_comp_channel() else { return absent!(null) };
     // SAFETY: the caller's promises are those that the real function asks for.
     let channel = unsafe { function(context) };
-    created(Kind::CompChannel, channel.cast(), context);
+    // SAFETY: NULL or a channel that the real function has just made.
+    unsafe { channel_created(channel, context) };
     channel
 }
 
@@ -76,14 +125,23 @@ macro_rules! destroys {
         #[cfg_attr(not(test), unsafe(no_mangle))]
         unsafe extern "C-unwind" fn $name($object: *mut $ty) -> c_int {
             let Some(function) = real::$name() else { return absent!(errno) };
-            // SAFETY: the caller passes a live object; after the call it may be gone.
-            let context = unsafe { context_of!($object) };
-            if Kind::$kind == Kind::Cq && counting() {
-                cq_going($object.addr());
+            if !counting() || $object.is_null() {
+                // SAFETY: the caller's promises are those that the real function asks for.
+                return unsafe { function($object) };
             }
-            // SAFETY: the caller's promises are those that the real function asks for.
+            // SAFETY: the caller passes a live object; after the call it may be gone.
+            let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
+            // SAFETY: the context of a live object is open.
+            let destroying =
+                unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
+            if destroying.handed != Handed::default() {
+                // SAFETY: alive until the real destroy.
+                unsafe { hand_over(Kind::$kind, $object.cast(), destroying.handed) };
+            }
+            // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled
+            // in here; nothing of ours is held.
             let result = unsafe { function($object) };
-            destroyed(Kind::$kind, context, result);
+            destroy::end(&destroying, Kind::$kind, context, result);
             result
         }
     )*};
@@ -96,44 +154,56 @@ destroys! {
     ibv_destroy_comp_channel(channel: ibv_comp_channel), CompChannel;
 }
 
-#[inline(never)]
-pub(crate) extern "C" fn created(kind: Kind, object: *mut c_void, context: *mut ibv_context) {
-    if !object.is_null() {
-        bookkeeping(|ledger| ledger.created(kind, context.addr()));
-    }
-}
-
-/// As [`created`], and adopts the context.
+/// The context of a PD, where a call has just failed as calls to a removed device fail; NULL otherwise.
 ///
 /// # Safety
-/// `context` is open unless `object` is NULL.
-#[inline(never)]
-unsafe extern "C" fn created_in(kind: Kind, object: *mut c_void, context: *mut ibv_context) {
-    if !object.is_null() && !context.is_null() {
-        bookkeeping(|ledger| {
-            // SAFETY: open, as the caller promises.
-            unsafe { adopt_into(ledger, context) };
-            ledger.created(kind, context.addr());
-        });
-    }
+/// `pd` is alive.
+unsafe fn context_if_gone(pd: *mut ibv_pd) -> *mut ibv_context {
+    // SAFETY: as the caller promises.
+    if errno() == libc::EIO { unsafe { context_of!(pd) } } else { core::ptr::null_mut() }
 }
 
+/// # Safety
+/// `object` is NULL, or was just made in `context`, which is open.
 #[inline(never)]
-extern "C" fn cq_created(cq: *mut ibv_cq, context: *mut ibv_context) {
-    if !cq.is_null() {
-        bookkeeping(|ledger| ledger.cq_created(cq.addr(), context.addr()));
-    }
+pub(crate) unsafe extern "C" fn created(
+    kind: Kind,
+    object: *mut c_void,
+    context: *mut ibv_context,
+    began: u64,
+) {
+    bookkeeping(|ledger| {
+        if object.is_null() {
+            if errno() == libc::EIO {
+                let sign_of = "a call to create an object failed with EIO in";
+                removal::sign(ledger, context.addr(), Sign::CommandFailed, sign_of);
+            }
+            return;
+        }
+        // SAFETY: as the caller promises.
+        let ident = unsafe {
+            adopt_into(ledger, context);
+            ident(kind, object)
+        };
+        let (address, context) = (object.addr(), context.addr());
+        ledger.created(&Created { kind, address, context, ident, began });
+        backlog::look(ledger, context, clock::now());
+    });
 }
 
-/// Before the destroy: once that returns, another thread may have a new CQ at this address.
+/// # Safety
+/// `channel` is NULL or was just made.
 #[inline(never)]
-extern "C" fn cq_going(cq: usize) {
-    bookkeeping(|ledger| ledger.cq_gone(cq));
-}
-
-#[inline(never)]
-pub(crate) extern "C" fn destroyed(kind: Kind, context: *mut ibv_context, result: c_int) {
-    if result == 0 {
-        bookkeeping(|ledger| ledger.destroyed(kind, context.addr()));
+unsafe extern "C" fn channel_created(channel: *mut ibv_comp_channel, context: *mut ibv_context) {
+    if channel.is_null() {
+        return;
     }
+    bookkeeping(|ledger| {
+        // SAFETY: as the caller promises.
+        let ident = unsafe { ident(Kind::CompChannel, channel.cast()) };
+        let (address, context) = (channel.addr(), context.addr());
+        // Channels have no events that an ack could be missing of: nothing can have happened before.
+        let began = clock::now();
+        ledger.created(&Created { kind: Kind::CompChannel, address, context, ident, began });
+    });
 }

@@ -3,15 +3,20 @@
 //!
 //! The pointer is replaced by a trampoline. There is a fixed set of them for each member, one for
 //! each distinct function of a provider (which has one or two), with that function's address beside it: the
-//! provider's own function is found without a look-up. Contexts are only touched when a report was asked for.
+//! provider's own function is found without a look-up. The polls are only touched when a report was asked for: nobody
+//! reads the counts otherwise.
 
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
-use ibv_sa_ledger::{Kind, Ledger};
+use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
-use crate::interpose::object::{created, destroyed};
+use crate::clock;
+use crate::interpose::destroy::{self, Completed};
+use crate::interpose::hand_over::hand_over;
+use crate::interpose::object::created;
+use crate::settings;
 
 /// Distinct functions that can be watched for a member of the context: a provider has one or two.
 const FEW: usize = 16;
@@ -140,28 +145,28 @@ trampolines! {
     after |_kept, result| if result > 0 { polled(cq, result.min(num_entries), wc) };
 
     FEW create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
-    before ();
-    after |_kept, cq| extended_cq_created(cq, context);
+    before clock::now();
+    after |began, cq| extended_cq_created(cq, context, began);
 
     FEW create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
-    before ();
-    after |_kept, qp| created(Kind::Qp, qp.cast(), context);
+    before clock::now();
+    after |began, qp| created(Kind::Qp, qp.cast(), context, began);
 
     FEW open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
-    before ();
-    after |_kept, qp| created(Kind::Qp, qp.cast(), context);
+    before clock::now();
+    after |began, qp| created(Kind::Qp, qp.cast(), context, began);
 
     FEW create_srq_ex(context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
-    before ();
-    after |_kept, srq| created(Kind::Srq, srq.cast(), context);
+    before clock::now();
+    after |began, srq| created(Kind::Srq, srq.cast(), context, began);
 
     FEW create_wq(context: *mut ibv_context, attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
-    before ();
-    after |_kept, wq| created(Kind::Wq, wq.cast(), context);
+    before clock::now();
+    after |began, wq| created(Kind::Wq, wq.cast(), context, began);
 
     FEW destroy_wq(wq: *mut ibv_wq) -> c_int;
-    before (*wq).context;
-    after |context, result| destroyed(Kind::Wq, context, result);
+    before wq_going(wq);
+    after |going, result| destroy::end(&going.0, Kind::Wq, going.1, result);
 
     MANY start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int;
     before ();
@@ -173,14 +178,32 @@ trampolines! {
 }
 
 /// # Safety
-/// `cq` is NULL or an extended CQ that nobody else has seen yet.
+/// `wq` is alive.
+unsafe fn wq_going(wq: *mut ibv_wq) -> (Destroying, *mut ibv_context) {
+    // SAFETY: alive, as the caller promises.
+    unsafe {
+        let (events, completions) = wq.completed();
+        let destroying = destroy::begin(Kind::Wq, wq.addr(), (*wq).context, events, completions);
+        if destroying.handed != Handed::default() {
+            hand_over(Kind::Wq, wq.cast(), destroying.handed);
+        }
+        (destroying, (*wq).context)
+    }
+}
+
+/// # Safety
+/// `context` is open; `cq` is NULL or an extended CQ that nobody else has seen yet.
 #[inline(never)]
-unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context) {
+unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context, began: u64) {
+    // SAFETY: as the caller promises.
+    unsafe { created(Kind::Cq, cq.cast(), context, began) };
     if cq.is_null() {
         return;
     }
     bookkeeping(|ledger| {
-        ledger.cq_created(cq.addr(), context.addr());
+        if !polls_count() {
+            return;
+        }
         // SAFETY: live and ours alone, as the caller promises; providers set these members when they create the CQ.
         let watched = unsafe {
             start_poll::watch((&raw mut (*cq).start_poll).cast())
@@ -190,6 +213,11 @@ unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_c
             ledger.cq_unwatched();
         }
     });
+}
+
+/// Whether anybody will read the counts of polls.
+fn polls_count() -> bool {
+    settings::get().report.is_some()
 }
 
 /// One completion of an extended CQ.
@@ -220,13 +248,13 @@ unsafe extern "C" fn polled(cq: *mut ibv_cq, number: c_int, wc: *mut ibv_wc) {
     });
 }
 
-/// Watches the context's completions and extended objects.
+/// Watches the context's extended objects, and its completions if they count.
 ///
 /// # Safety
 /// `context` is open.
 pub(crate) unsafe fn watch(context: *mut ibv_context, ledger: &Ledger) {
     // SAFETY: the member lies in an open context; libibverbs writes it only while it opens the context.
-    let mut watched = unsafe { poll_cq::watch((&raw mut (*context).ops.poll_cq).cast()) };
+    let mut watched = !polls_count() || unsafe { poll_cq::watch((&raw mut (*context).ops.poll_cq).cast()) };
     // SAFETY: open, as the caller promises.
     if let Some(extended) = unsafe { extended(context) } {
         macro_rules! watch_members {

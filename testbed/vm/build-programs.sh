@@ -12,4 +12,6 @@ mkdir -p "$target"
 for name in events extended_cq threads64 unsupported; do
     ${CC:-cc} "${flags[@]}" -o "$target/$name" "$source/$name.c" -libverbs
 done
-${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/exit_on_term.so" "$source/exit_on_term.c"
+for name in exit_on_term await_disconnect; do
+    ${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/$name.so" "$source/$name.c"
+done

@@ -18,7 +18,7 @@ import checks
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Programs that poll without end take a processor each: two such checks at a time would only disturb each other.
 PARALLEL = 1
-PROGRAMS = ("events", "extended_cq", "threads64", "unsupported", "exit_on_term.so")
+PROGRAMS = ("events", "extended_cq", "threads64", "unsupported", "exit_on_term.so", "await_disconnect.so")
 
 # What differs from run to run: measured times and rates, numbers and addresses that the kernel hands out.
 MASKS = [
@@ -29,8 +29,6 @@ MASKS = [
     (re.compile(r"^( *\d+ +\d+) +(?:-?(?:[\d.]+|inf|nan)\s*)+$", re.MULTILINE), r"\1 #"),
     # perftest's doubts about the processor's clock
     (re.compile(r"^(Conflicting CPU frequency values|Correlation coefficient r).*\n", re.MULTILINE), ""),
-    # rping's client prints this when its event thread is faster than its exit.
-    (re.compile(r"^client DISCONNECT EVENT\.\.\.\n", re.MULTILINE), ""),
     # our own programs
     (re.compile(r"^a=\d+ b=\d+$", re.MULTILINE), "a=# b=#"),
     (re.compile(r"^completions \d+$", re.MULTILINE), "completions #"),

@@ -71,7 +71,7 @@ fn more_contexts_than_the_books_hold() {
 #[test]
 fn more_cqs_than_the_books_hold() {
     for flavour in FLAVOURS {
-        for (cqs, partial) in [(4096, false), (10000, true)] {
+        for (cqs, partial) in [(16000, false), (20000, true)] {
             let report = report_of("crowd", &["cqs", &cqs.to_string()], flavour);
             assert_eq!(report["partial"], partial, "{report:#}");
             assert_eq!(sum(&report, "/completions/polled"), 2 * cqs);

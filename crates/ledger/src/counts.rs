@@ -1,39 +1,7 @@
-//! The counters and their names.
+//! Counters that are summed up: of a context for objects that are gone, of a device for contexts that are gone.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-
-/// `enum ibv_event_type` without the prefix, by number (rdma-core 65, `<infiniband/verbs.h>`).
-const EVENTS: [&str; 21] = [
-    "CQ_ERR",
-    "QP_FATAL",
-    "QP_REQ_ERR",
-    "QP_ACCESS_ERR",
-    "COMM_EST",
-    "SQ_DRAINED",
-    "PATH_MIG",
-    "PATH_MIG_ERR",
-    "DEVICE_FATAL",
-    "PORT_ACTIVE",
-    "PORT_ERR",
-    "LID_CHANGE",
-    "PKEY_CHANGE",
-    "SM_CHANGE",
-    "SRQ_ERR",
-    "SRQ_LIMIT_REACHED",
-    "QP_LAST_WQE_REACHED",
-    "CLIENT_REREGISTER",
-    "GID_CHANGE",
-    "WQ_FATAL",
-    "DEVICE_SPEED_CHANGE",
-];
-
-/// The name of an asynchronous event type; a number that no libibverbs knows is printed as a number.
-pub fn event_name(event_type: u32) -> String {
-    match EVENTS.get(event_type as usize) {
-        Some(name) => (*name).into(),
-        None => format!("event {event_type}"),
-    }
-}
+use crate::events::{KINDS, event_name};
+use crate::sync::*;
 
 /// Event types counted one by one; all others share the last counter.
 pub(crate) const EVENT_TYPES: usize = 64;
@@ -42,46 +10,61 @@ pub(crate) const EVENT_TYPES: usize = 64;
 pub(crate) struct EventCounts([AtomicU64; EVENT_TYPES]);
 
 impl EventCounts {
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; EVENT_TYPES])
     }
 
     pub(crate) fn count(&self, event_type: u32) {
-        self.0[(event_type as usize).min(EVENT_TYPES - 1)].fetch_add(1, Relaxed);
+        self.add(event_type, 1);
     }
 
-    /// Number and name of each type that occurred.
-    pub(crate) fn seen(&self) -> Vec<(String, u64)> {
+    pub(crate) fn add(&self, event_type: u32, number: u64) {
+        if number != 0 {
+            self.0[(event_type as usize).min(EVENT_TYPES - 1)].fetch_add(number, Relaxed);
+        }
+    }
+
+    pub(crate) fn add_to(&self, sums: &mut EventSums) {
+        for (sum, count) in sums.0.iter_mut().zip(&self.0) {
+            *sum += count.load(Relaxed);
+        }
+    }
+
+    fn move_into(&self, other: &Self) {
+        for (mine, theirs) in self.0.iter().zip(&other.0) {
+            let count = mine.swap(0, Relaxed);
+            if count != 0 {
+                theirs.fetch_add(count, Relaxed);
+            }
+        }
+    }
+}
+
+/// Sums by event type, as plain values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventSums(pub(crate) [u64; EVENT_TYPES]);
+
+impl EventSums {
+    pub(crate) const NONE: Self = Self([0; EVENT_TYPES]);
+
+    pub(crate) fn add(&mut self, event_type: u32, number: u64) {
+        self.0[(event_type as usize).min(EVENT_TYPES - 1)] += number;
+    }
+
+    /// Name and number of each type that occurred.
+    pub(crate) fn named(&self) -> Vec<(String, u64)> {
         self.0
             .iter()
             .enumerate()
-            .map(|(number, count)| (number, count.load(Relaxed)))
-            .filter(|(_, count)| *count != 0)
+            .filter(|(_, count)| **count != 0)
             .map(|(number, count)| match number {
-                n if n == EVENT_TYPES - 1 => (format!("event {n} or above"), count),
-                n => (event_name(n as u32), count),
+                n if n == EVENT_TYPES - 1 => (format!("event {n} or above"), *count),
+                n => (event_name(n as u32), *count),
             })
             .collect()
     }
 }
-
-/// Kinds of objects whose life is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
-    /// Queue pair.
-    Qp,
-    /// Completion queue, also an extended one.
-    Cq,
-    /// Shared receive queue.
-    Srq,
-    /// Work queue.
-    Wq,
-    /// Completion event channel.
-    CompChannel,
-}
-
-pub(crate) const KINDS: usize = 5;
 
 #[derive(Default)]
 pub(crate) struct LifeCounts {
@@ -89,108 +72,101 @@ pub(crate) struct LifeCounts {
     pub(crate) destroyed: AtomicU64,
 }
 
-/// What went through CQs.
+/// What went through a CQ. A line of its own: threads that poll their own CQs share none.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(crate) struct TrafficCounts {
     pub(crate) polled: AtomicU64,
     pub(crate) failed: AtomicU64,
-    pub(crate) events_got: AtomicU64,
-    pub(crate) events_acked: AtomicU64,
 }
 
 impl TrafficCounts {
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        Self {
-            polled: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            events_got: AtomicU64::new(0),
-            events_acked: AtomicU64::new(0),
-        }
+        Self { polled: AtomicU64::new(0), failed: AtomicU64::new(0) }
     }
 
-    fn all(&self) -> [&AtomicU64; 4] {
-        [&self.polled, &self.failed, &self.events_got, &self.events_acked]
-    }
-
-    pub(crate) fn move_into(&self, other: &Self) {
-        for (mine, theirs) in self.all().into_iter().zip(other.all()) {
-            theirs.fetch_add(mine.swap(0, Relaxed), Relaxed);
+    pub(crate) fn count(&self, number: u32, failed: u32) {
+        self.polled.fetch_add(number.into(), Relaxed);
+        if failed != 0 {
+            self.failed.fetch_add(failed.into(), Relaxed);
         }
     }
 }
 
-pub(crate) struct Device {
-    pub(crate) name: Name,
-    pub(crate) opened: AtomicU64,
-    pub(crate) adopted: AtomicU64,
-    pub(crate) closed: AtomicU64,
-    pub(crate) objects: [LifeCounts; KINDS],
-    pub(crate) async_events: EventCounts,
-    /// Of CQs that are gone.
+/// Acks that were not simply passed on, and those of foreign objects.
+#[derive(Default)]
+pub(crate) struct AckCounts {
+    pub(crate) bad: AtomicU64,
+    pub(crate) held: AtomicU64,
+    pub(crate) released: AtomicU64,
+    pub(crate) rescued: AtomicU64,
+    pub(crate) swallowed: AtomicU64,
+    pub(crate) foreign: AtomicU64,
+}
+
+impl AckCounts {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            bad: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            released: AtomicU64::new(0),
+            rescued: AtomicU64::new(0),
+            swallowed: AtomicU64::new(0),
+            foreign: AtomicU64::new(0),
+        }
+    }
+
+    fn all(&self) -> [&AtomicU64; 6] {
+        [&self.bad, &self.held, &self.released, &self.rescued, &self.swallowed, &self.foreign]
+    }
+}
+
+/// The sums of a context or a device.
+pub(crate) struct Tally {
+    /// Read, also those about objects that are gone.
+    pub(crate) async_got: EventCounts,
+    /// Acknowledged, of objects that are gone.
+    pub(crate) async_acked: EventCounts,
+    pub(crate) lives: [LifeCounts; KINDS],
+    pub(crate) comp_got: AtomicU64,
+    pub(crate) comp_acked: AtomicU64,
+    pub(crate) acks: AckCounts,
     pub(crate) traffic: TrafficCounts,
 }
 
-impl Device {
+impl Tally {
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         Self {
-            name: Name::new(),
-            opened: AtomicU64::new(0),
-            adopted: AtomicU64::new(0),
-            closed: AtomicU64::new(0),
-            objects: [const { LifeCounts { created: AtomicU64::new(0), destroyed: AtomicU64::new(0) } };
-                KINDS],
-            async_events: EventCounts::new(),
+            async_got: EventCounts::new(),
+            async_acked: EventCounts::new(),
+            lives: [const { LifeCounts { created: AtomicU64::new(0), destroyed: AtomicU64::new(0) } }; KINDS],
+            comp_got: AtomicU64::new(0),
+            comp_acked: AtomicU64::new(0),
+            acks: AckCounts::new(),
             traffic: TrafficCounts::new(),
         }
     }
-}
 
-/// A device's name, written once.
-pub(crate) struct Name {
-    state: AtomicU32,
-    words: [AtomicU64; 8],
-}
-
-const FREE: u32 = 0;
-const WRITING: u32 = 1;
-const WRITTEN: u32 = 2;
-
-impl Name {
-    const fn new() -> Self {
-        Self { state: AtomicU32::new(FREE), words: [const { AtomicU64::new(0) }; 8] }
-    }
-
-    /// Whether this is the place of `name`; a free place becomes it.
-    pub(crate) fn is_or_becomes(&self, name: &[u8]) -> bool {
-        match self.state.compare_exchange(FREE, WRITING, Acquire, Acquire) {
-            Ok(_) => {
-                for (word, value) in self.words.iter().zip(words(name)) {
-                    word.store(value, Relaxed);
-                }
-                self.state.store(WRITTEN, Release);
-                true
-            }
-            // Another thread is writing this place: a second place for the same name does no harm,
-            // because places of one name are added up in the snapshot.
-            Err(WRITING) => false,
-            Err(_) => self.words.iter().zip(words(name)).all(|(a, b)| a.load(Relaxed) == b),
+    pub(crate) fn move_into(&self, other: &Self) {
+        self.async_got.move_into(&other.async_got);
+        self.async_acked.move_into(&other.async_acked);
+        for (mine, theirs) in self.lives.iter().zip(&other.lives) {
+            move_one(&mine.created, &theirs.created);
+            move_one(&mine.destroyed, &theirs.destroyed);
         }
-    }
-
-    /// The name, if one was written.
-    pub(crate) fn get(&self) -> Option<String> {
-        if self.state.load(Acquire) != WRITTEN {
-            return None;
+        move_one(&self.comp_got, &other.comp_got);
+        move_one(&self.comp_acked, &other.comp_acked);
+        for (mine, theirs) in self.acks.all().into_iter().zip(other.acks.all()) {
+            move_one(mine, theirs);
         }
-        let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        move_one(&self.traffic.polled, &other.traffic.polled);
+        move_one(&self.traffic.failed, &other.traffic.failed);
     }
 }
 
-fn words(name: &[u8]) -> [u64; 8] {
-    let mut padded = [0u8; 64];
-    let length = name.len().min(64);
-    padded[..length].copy_from_slice(&name[..length]);
-    std::array::from_fn(|i| u64::from_ne_bytes(std::array::from_fn(|j| padded[i * 8 + j])))
+fn move_one(mine: &AtomicU64, theirs: &AtomicU64) {
+    theirs.fetch_add(mine.swap(0, Relaxed), Relaxed);
 }

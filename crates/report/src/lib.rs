@@ -1,13 +1,15 @@
-//! The exit report: what the ledger counted, for people and for machines.
+//! What a person reads: lines about incidents, and the exit report of what the ledger counted, for people and for
+//! machines.
 //!
-//! The JSON form is described by `docs/report-schema.json`; its `schema` field names the version.
+//! The JSON form of the report is described by `docs/report-schema.json`; its `schema` field names the version.
 
 #![forbid(unsafe_code)]
 
 mod json;
+pub mod lines;
 mod text;
 
-use ibv_sa_ledger::Snapshot;
+use ibv_sa_ledger::{AckMode, Snapshot};
 
 pub use json::SCHEMA;
 
@@ -22,6 +24,12 @@ pub struct Report<'a> {
     pub program: &'a str,
     /// The library that does the work (a file name or path).
     pub provider: &'a str,
+    /// What becomes of an ack for no event.
+    pub ack_mode: AckMode,
+    /// Seconds after which a waiting destroy is spoken of.
+    pub hang_secs: u32,
+    /// Now, and the time of the first call, in nanoseconds of CLOCK_MONOTONIC.
+    pub times: (u64, u64),
     /// Counting was switched off by a fault of our own before the program ended.
     pub faulted: bool,
     /// There was no memory to count in.
@@ -41,7 +49,7 @@ impl Report<'_> {
         }
         if self.without_books {
             gaps.push(
-                "there was no memory to count in (the kernel refused a mapping of less than 1 MiB)".into(),
+                "there was no memory to count in (the kernel refused a mapping of less than 10 MiB)".into(),
             );
         }
         if self.snapshot.unwatched != 0 {
@@ -58,11 +66,18 @@ impl Report<'_> {
             ));
         }
         if self.snapshot.crowded_out != 0 {
-            let (contexts, cqs, devices) = Snapshot::CAPACITY;
+            let (contexts, objects, devices) = Snapshot::CAPACITY;
             gaps.push(format!(
-                "{} time(s) a context, CQ or device found no room (capacity {contexts} contexts, {cqs} CQs, \
-                 {devices} devices): some counts may stand under the wrong device",
+                "{} time(s) a context, object or device found no room (capacity {contexts} contexts, {objects} \
+                 objects, {devices} devices): some counts may stand under the wrong device, and acks of objects that \
+                 are not in the books are passed on unchecked",
                 self.snapshot.crowded_out
+            ));
+        }
+        if self.snapshot.unlisted != 0 {
+            gaps.push(format!(
+                "{} event(s) were open without room for who took them and when",
+                self.snapshot.unlisted
             ));
         }
         gaps
@@ -77,6 +92,11 @@ impl Report<'_> {
     pub fn json(&self) -> String {
         json::render(self)
     }
+}
+
+/// Names come from other hands: nothing in them may move a terminal's cursor.
+pub(crate) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

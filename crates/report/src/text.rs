@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use ibv_sa_ledger::{DeviceSnapshot, Kind};
+use ibv_sa_ledger::{AckSums, ContextSnapshot, DeviceSnapshot, Kind, ObjectName, ObjectSnapshot, event_name};
 
-use crate::Report;
+use crate::{Report, lines, printable};
 
+// Kept apart, so that it is compiled for size.
+#[inline(never)]
 pub(crate) fn render(report: &Report) -> String {
     let mut lines = vec![format!(
         "report of {} (pid {}), libibv_sa {}, provider {}",
@@ -19,6 +21,20 @@ pub(crate) fn render(report: &Report) -> String {
     }
     if !report.snapshot.async_acks.is_empty() {
         lines.push(format!("async events acknowledged: {}", counts(&report.snapshot.async_acks)));
+    }
+    for context in &report.snapshot.contexts {
+        for object in &context.objects {
+            describe_object(context, object, report.times.0, &mut lines);
+        }
+    }
+    describe_acks(&report.snapshot.acks, &mut lines);
+    for incident in &report.snapshot.incidents {
+        let times = if incident.count > 1 { format!(" ({} times)", incident.count) } else { String::new() };
+        let at = incident.at.saturating_sub(report.times.1);
+        lines.push(format!("incident at {}{times}: {}", lines::Age(at), printable(&incident.text)));
+    }
+    if report.snapshot.incidents_left_out != 0 {
+        lines.push(format!("{} more incident(s) were not kept", report.snapshot.incidents_left_out));
     }
     for gap in report.gaps() {
         lines.push(format!("PARTIAL: {gap}"));
@@ -67,12 +83,58 @@ fn describe(device: &DeviceSnapshot, lines: &mut Vec<String>) {
     }
 }
 
+/// Only objects of which something is wrong, or still open, are worth a line.
+fn describe_object(context: &ContextSnapshot, object: &ObjectSnapshot, now: u64, lines: &mut Vec<String>) {
+    let mut parts: Vec<String> = Vec::new();
+    if !context.gone && !object.destroyed {
+        for event in &object.open {
+            let name = event_name(event.event_type);
+            let age = lines::Age(now.saturating_sub(event.at));
+            parts.push(format!("{name} taken by thread {} {age} ago is not acknowledged", event.by.tid));
+        }
+        if object.open_unlisted != 0 {
+            parts.push(format!("{} more events are not acknowledged", object.open_unlisted));
+        }
+        if object.open_completions != 0 {
+            parts.push(format!("{} completion event(s) are not acknowledged", object.open_completions));
+        }
+    }
+    if object.acks.bad != 0 {
+        parts.push(format!("{} bad ack(s)", object.acks.bad));
+    }
+    if object.acks.rescued != 0 {
+        parts.push(format!("{} event(s) acknowledged for the program", object.acks.rescued));
+    }
+    if !parts.is_empty() {
+        let name = ObjectName {
+            kind: object.kind,
+            ident: object.ident,
+            context: ibv_sa_ledger::ContextName { id: context.id, device: context.device.clone() },
+        };
+        lines.push(format!("{}: {}", lines::object(&name), parts.join(", ")));
+    }
+}
+
+fn describe_acks(acks: &AckSums, lines: &mut Vec<String>) {
+    if *acks == AckSums::default() {
+        return;
+    }
+    let parts: Vec<String> = [
+        ("bad", acks.bad),
+        ("held back", acks.held),
+        ("of those passed on later", acks.released),
+        ("given for the program", acks.rescued),
+        ("of those given again by the program", acks.swallowed),
+        ("of objects first seen after their birth", acks.foreign),
+    ]
+    .into_iter()
+    .filter(|(_, number)| *number != 0)
+    .map(|(label, number)| format!("{label} {number}"))
+    .collect();
+    lines.push(format!("acks: {}", parts.join(", ")));
+}
+
 fn counts(counts: &[(String, u64)]) -> String {
     let parts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     parts.join(", ")
-}
-
-/// Names come from other hands: nothing in them may move a terminal's cursor.
-fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,0 +1,4 @@
+//! The subcommands.
+
+pub(crate) mod completion;
+pub(crate) mod run;

@@ -1,0 +1,95 @@
+//! An open context: its device, its reader, and whether the device is still there.
+
+use crate::counts::Tally;
+use crate::sync::*;
+use crate::table::{Entry, Head};
+
+/// A sign that a device has failed or was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sign {
+    /// `IBV_EVENT_DEVICE_FATAL` was read. The kernel may still know the device: destroys may still wait for acks.
+    DeviceFatal,
+    /// EIO from `ibv_get_async_event` or `ibv_get_cq_event`: nothing will come any more.
+    GetFailed,
+    /// EIO from a destroy: the kernel has cut the device off (it does not wait for acks then).
+    DestroyFailed,
+    /// EIO from another command.
+    CommandFailed,
+    /// POLLERR on the descriptor of its events.
+    PollError,
+}
+
+#[repr(C, align(64))]
+pub(crate) struct Context {
+    head: Head,
+    pub(crate) device: AtomicU32,
+    /// Number for people: contexts are counted in the order in which they were met.
+    pub(crate) id: AtomicU32,
+    /// Signs seen, one bit each.
+    signs: AtomicU32,
+    /// Place of the incident of its removal plus 1.
+    pub(crate) removal_told: AtomicU32,
+    /// The thread that read the last asynchronous event.
+    pub(crate) reader: AtomicU32,
+    pub(crate) two_readers_told: AtomicU32,
+    /// Descriptor that the last asynchronous event was read from.
+    pub(crate) fd: AtomicU32,
+    /// When the last asynchronous event was read; 0 once a read said that there is no more.
+    pub(crate) last_got_at: AtomicU64,
+    /// When it was met.
+    pub(crate) seen_at: AtomicU64,
+    /// Objects of which there was something to say and whose places were used again.
+    pub(crate) forgotten: AtomicU64,
+    pub(crate) tally: Tally,
+}
+
+impl Entry for Context {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Context {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: Head::new(),
+            device: AtomicU32::new(0),
+            id: AtomicU32::new(0),
+            signs: AtomicU32::new(0),
+            removal_told: AtomicU32::new(0),
+            reader: AtomicU32::new(0),
+            two_readers_told: AtomicU32::new(0),
+            fd: AtomicU32::new(0),
+            last_got_at: AtomicU64::new(0),
+            seen_at: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
+            tally: Tally::new(),
+        }
+    }
+
+    /// Another context at this place; its tally was moved out before.
+    pub(crate) fn reset(&self, device: u32, id: u32, at: u64) {
+        self.seen_at.store(at, Relaxed);
+        self.device.store(device, Relaxed);
+        self.id.store(id, Relaxed);
+        self.signs.store(0, Relaxed);
+        self.forgotten.store(0, Relaxed);
+        self.removal_told.store(0, Relaxed);
+        self.reader.store(0, Relaxed);
+        self.two_readers_told.store(0, Relaxed);
+        self.last_got_at.store(0, Relaxed);
+    }
+
+    /// Notes a sign; true if it is new.
+    pub(crate) fn sign(&self, sign: Sign) -> bool {
+        let bit = 1 << sign as u32;
+        self.signs.fetch_or(bit, AcqRel) & bit == 0
+    }
+
+    /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.signs.load(Acquire) & !(1 << Sign::DeviceFatal as u32) != 0
+    }
+}

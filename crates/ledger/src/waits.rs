@@ -1,0 +1,141 @@
+//! Destroys that somebody has to look after: they wait for acks, or may come to wait.
+
+use crate::open::Thread;
+use crate::sync::*;
+
+/// Destroys looked after at one time.
+pub(crate) const WAITS: usize = 64;
+
+const FREE: u32 = 0;
+const CLAIMED: u32 = 1;
+const ACTIVE: u32 = 2;
+
+/// An object in one of its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Token {
+    /// Its place plus 1; 0 stands for an object that is not in the books.
+    pub(crate) place: u32,
+    pub(crate) generation: u32,
+}
+
+/// A destroy in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// What is destroyed.
+    pub token: Token,
+    /// Who waits.
+    pub by: Thread,
+    /// Since when, in nanoseconds of CLOCK_MONOTONIC.
+    pub since: u64,
+    /// When to look at it next.
+    pub next_at: u64,
+    /// How often it was spoken of.
+    pub told: u32,
+    /// How often in a row nothing was found open.
+    pub idle: u32,
+}
+
+#[repr(C, align(64))]
+struct Place {
+    state: AtomicU32,
+    place: AtomicU32,
+    generation: AtomicU32,
+    tid: AtomicU32,
+    name: [AtomicU64; 2],
+    since: AtomicU64,
+    next_at: AtomicU64,
+    told: AtomicU32,
+    idle: AtomicU32,
+}
+
+impl Place {
+    fn token(&self) -> Token {
+        Token { place: self.place.load(Relaxed), generation: self.generation.load(Relaxed) }
+    }
+}
+
+/// All zero bytes: no destroy is in progress.
+#[repr(C)]
+pub(crate) struct Waits([Place; WAITS]);
+
+impl Waits {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self(
+            [const {
+                Place {
+                    state: AtomicU32::new(0),
+                    place: AtomicU32::new(0),
+                    generation: AtomicU32::new(0),
+                    tid: AtomicU32::new(0),
+                    name: [const { AtomicU64::new(0) }; 2],
+                    since: AtomicU64::new(0),
+                    next_at: AtomicU64::new(0),
+                    told: AtomicU32::new(0),
+                    idle: AtomicU32::new(0),
+                }
+            }; WAITS],
+        )
+    }
+
+    fn of(&self, token: Token) -> Option<&Place> {
+        self.0.iter().find(|place| place.state.load(Acquire) == ACTIVE && place.token() == token)
+    }
+
+    /// False if there is no room. One destroy takes one place, however often it is added.
+    pub(crate) fn add(&self, wait: &Wait) -> bool {
+        if self.of(wait.token).is_some() {
+            return true;
+        }
+        for place in &self.0 {
+            if place.state.compare_exchange(FREE, CLAIMED, AcqRel, Relaxed).is_ok() {
+                place.place.store(wait.token.place, Relaxed);
+                place.generation.store(wait.token.generation, Relaxed);
+                place.tid.store(wait.by.tid, Relaxed);
+                for (word, half) in place.name.iter().zip(wait.by.name_words()) {
+                    word.store(half, Relaxed);
+                }
+                place.since.store(wait.since, Relaxed);
+                place.next_at.store(wait.next_at, Relaxed);
+                place.told.store(wait.told, Relaxed);
+                place.idle.store(wait.idle, Relaxed);
+                place.state.store(ACTIVE, SeqCst);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The destroy is over. True if it was looked after.
+    pub(crate) fn remove(&self, token: Token) -> bool {
+        let mut removed = false;
+        while let Some(place) = self.of(token) {
+            removed |= place.state.compare_exchange(ACTIVE, FREE, SeqCst, Relaxed).is_ok();
+        }
+        removed
+    }
+
+    pub(crate) fn active(&self) -> impl Iterator<Item = Wait> {
+        self.0.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| Wait {
+            token: place.token(),
+            by: Thread::new(
+                place.tid.load(Relaxed),
+                [place.name[0].load(Relaxed), place.name[1].load(Relaxed)],
+            ),
+            since: place.since.load(Relaxed),
+            next_at: place.next_at.load(Relaxed),
+            told: place.told.load(Relaxed),
+            idle: place.idle.load(Relaxed),
+        })
+    }
+
+    /// It was looked at: what is known of it now.
+    pub(crate) fn looked_at(&self, wait: &Wait) {
+        if let Some(place) = self.of(wait.token) {
+            place.next_at.store(wait.next_at, Relaxed);
+            place.told.store(wait.told, Relaxed);
+            place.idle.store(wait.idle, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Acks for no event.
+
+use ibv_sa_ledger::{Ack, AckMode, Fault, Handed, Ledger, Thread, What};
+use ibv_sa_report::lines;
+
+use crate::{clock, settings, tell, watch};
+
+/// What becomes of the acks of one call.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Passed {
+    /// How many of them are passed on.
+    pub(crate) forward: u32,
+    /// Acks that were held and are passed on beside.
+    pub(crate) handed: Handed,
+}
+
+impl Passed {
+    pub(crate) fn all(number: u32) -> Self {
+        Self { forward: number, handed: Handed { events: 0, completions: 0 } }
+    }
+}
+
+/// `event_type` is `None` for completion events.
+#[cold]
+pub(crate) fn report(ledger: &'static Ledger, ack: &Ack, event_type: Option<u32>) {
+    if let Some(fault) = ack.fault {
+        tell_of(ledger, ack, fault, event_type);
+    }
+    if ack.look_after
+        && let Some((tid, since)) = ledger.destroyer(ack.token)
+    {
+        let by = Thread { tid, ..Default::default() };
+        watch::look_after(ledger, ack.token, by, since + watch::patience());
+    }
+}
+
+/// Counted first: a program that does it all the time must not pay for texts that nobody reads.
+fn tell_of(ledger: &Ledger, ack: &Ack, fault: Fault, event_type: Option<u32>) {
+    let mode = settings::get().ack;
+    let calls = ledger.bad_call(ack.token);
+    if !tell::is_round(calls) && mode != AckMode::Abort {
+        return;
+    }
+    let Some(name) = ledger.object_name(ack.token) else { return };
+    let held = match (mode, fault) {
+        (AckMode::Forward | AckMode::Abort, _) | (_, Fault::OtherKind) => 0,
+        (_, Fault::NotOpen { given, good, .. }) => given - good,
+        (_, Fault::Destroyed { given }) => given,
+    };
+    let me = clock::me();
+    let text = lines::bad_ack(&name, &tell::person(&me), event_type, fault, held, mode);
+    if calls == 1 {
+        if let Some(place) = tell::incident(ledger, What::BadAck, name.context.id, me.tid, &text) {
+            ledger.bad_acks_are(ack.token, place);
+        }
+    } else {
+        tell::line(ledger, &format!("{text} (bad ack number {calls} of it)"));
+    }
+    if mode == AckMode::Abort {
+        // SAFETY: abort(3) has no preconditions.
+        unsafe { libc::abort() };
+    }
+}

@@ -1,0 +1,280 @@
+//! The thread that looks after destroys that wait for acks.
+//!
+//! It is born when the first such destroy begins and gone when the last one has returned. It has all signals blocked, so
+//! that none of the program's is ever handled in it. Its state is one word: 0 without a thread; otherwise odd, and changed
+//! by each knock, so that a knock while it is about to sleep or to leave is never missed. The word lies where fork wipes
+//! it: a child has no such thread.
+
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+use ibv_sa_ledger::{AckMode, Handed, Ledger, OpenNow, Thread, Token, Wait, What};
+use ibv_sa_report::lines;
+
+use crate::boundary::{contain, faulted, uncancelled};
+use crate::interpose::destroy::{completions_taken, say_rescued, size_of_kind, taken_by, waiting};
+use crate::interpose::hand_over::hand_over;
+use crate::{clock, settings, state, tell};
+
+const RUNNING: u32 = 1;
+const KNOCK: u32 = 2;
+
+/// Until the next held ack goes on, if the one before did not end the wait.
+const NEXT_ACK: u64 = 100_000_000;
+/// Until a thread is looked at again that was not found waiting.
+const LOOK_AGAIN: u64 = 500_000_000;
+
+/// How long a destroy waits before it is spoken of, in nanoseconds.
+pub(crate) fn patience() -> u64 {
+    u64::from(settings::get().hang_secs) * 1_000_000_000
+}
+
+/// Looks after the destroy of an object from `first_look` on. False if nobody can.
+pub(crate) fn look_after(ledger: &'static Ledger, token: Token, by: Thread, first_look: u64) -> bool {
+    ledger.look_after(token, by, first_look) && knock_or_start()
+}
+
+/// A destroy that was looked after has returned.
+pub(crate) fn wake() {
+    if let Some(word) = state::watch() {
+        let running = word.fetch_update(SeqCst, SeqCst, |seen| (seen != 0).then(|| seen.wrapping_add(KNOCK)));
+        if running.is_ok() {
+            futex(word, libc::FUTEX_WAKE, 1, None);
+        }
+    }
+}
+
+fn knock_or_start() -> bool {
+    let Some(word) = state::watch() else { return false };
+    match word.compare_exchange(0, RUNNING, SeqCst, SeqCst) {
+        Ok(_) => {
+            let started = uncancelled(start);
+            if !started {
+                word.store(0, SeqCst);
+            }
+            started
+        }
+        Err(_) => {
+            wake();
+            // It may have left in this moment.
+            word.load(SeqCst) != 0 || knock_or_start()
+        }
+    }
+}
+
+/// Starts the thread with all signals blocked; what it runs on is small.
+fn start() -> bool {
+    // SAFETY: the attributes are initialised before use and destroyed after; the mask is restored to what it was; the
+    // thread's function is one of a library that is never unloaded (-z nodelete).
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        if libc::pthread_attr_init(&mut attributes) != 0 {
+            return false;
+        }
+        libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        let mut old = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
+        let mut thread = 0;
+        let result = libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        libc::pthread_attr_destroy(&mut attributes);
+        result == 0
+    }
+}
+
+extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: a C string of less than 16 bytes (prctl(2)).
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"ibv_sa".as_ptr()) };
+    if let (Some(word), Some(ledger)) = (state::watch(), state::existing()) {
+        loop {
+            let seen = word.load(SeqCst);
+            let next = if faulted() { None } else { contain(None, || round(ledger)) };
+            match next {
+                Some(next) => {
+                    futex(word, libc::FUTEX_WAIT, seen, Some(next.saturating_sub(clock::now())));
+                }
+                None if word.compare_exchange(seen, 0, SeqCst, SeqCst).is_ok() => break,
+                None => {}
+            }
+        }
+    }
+    std::ptr::null_mut()
+}
+
+/// futex(2); `value` is what is compared or how many are woken.
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, nanoseconds: Option<u64>) {
+    let time = nanoseconds.map(|nanoseconds| libc::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+        // Never quite no time at all: that would be a busy loop until the coarse clock moves on.
+        tv_nsec: ((nanoseconds % 1_000_000_000).max(1_000_000)) as libc::c_long,
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word and the time are valid for the call.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time)
+    };
+}
+
+/// Looks at all destroys whose time has come. Returns when to look next, `None` if there are none.
+fn round(ledger: &'static Ledger) -> Option<u64> {
+    let now = clock::now();
+    for wait in ledger.waits() {
+        if now >= wait.next_at {
+            look_at(ledger, &wait, now);
+        }
+    }
+    ledger.waits().map(|wait| wait.next_at).min()
+}
+
+fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
+    let Some((kind, address)) = ledger.address_of(wait.token) else {
+        return ledger.destroy_left(wait.token);
+    };
+    match place_of(wait.by.tid, address, size_of_kind(kind)) {
+        Where::Ended => return ledger.destroy_left(wait.token),
+        // In the kernel, in a signal handler, or back already.
+        Where::Elsewhere => {
+            return ledger.looked_at(&Wait { next_at: now + LOOK_AGAIN, idle: 0, ..*wait });
+        }
+        Where::Waiting | Where::Unknown => {}
+    }
+    let waited = now.saturating_sub(wait.since);
+    let mut seen = Wait { next_at: wait.since + 2 * waited.max(patience()), idle: 0, ..*wait };
+    let mut handed = ledger.pair(wait.token);
+    let Some(open) = ledger.open_now(wait.token) else { return };
+    if open.events != 0 || open.completions != 0 {
+        if settings::get().ack == AckMode::Rescue {
+            add(&mut handed, rescue(ledger, wait, &open, now));
+            seen.next_at = now + NEXT_ACK;
+        } else if let Some(text) = waiting(ledger, wait.token, &wait.by, waited, &open, now) {
+            let context = ledger.object_name(wait.token).map_or(0, |name| name.context.id);
+            // The first time it is an incident; later it is the same one still.
+            if wait.told == 0 {
+                tell::incident(ledger, What::DestroyWaits, context, wait.by.tid, &text);
+            } else {
+                tell::line(ledger, &text);
+            }
+            seen.told += 1;
+        }
+    } else if open.held != 0 {
+        // An ack that our books have counted may be on its way still: only what does not change is a wait for nothing.
+        seen.idle = wait.idle + 1;
+        seen.next_at = now + NEXT_ACK;
+        if wait.idle != 0 {
+            add(&mut handed, release(ledger, wait, waited));
+        }
+    }
+    ledger.looked_at(&seen);
+    if handed != Handed::default() {
+        // SAFETY: the destroying thread was found waiting in this object, or is by all that we know; each of these
+        // acks is one that it waits for, so that it cannot go on before libibverbs has counted them.
+        unsafe { hand_over(kind, std::ptr::with_exposed_provenance_mut(address), handed) };
+    }
+}
+
+fn add(handed: &mut Handed, more: Handed) {
+    handed.events += more.events;
+    handed.completions += more.completions;
+}
+
+/// One held ack of an object none of whose events is open.
+fn release(ledger: &Ledger, wait: &Wait, waited: u64) -> Handed {
+    let released = ledger.release_one(wait.token);
+    if released != Handed::default()
+        && let Some(name) = ledger.object_name(wait.token)
+    {
+        let text = lines::released(&name, &tell::person(&wait.by), waited);
+        tell::incident(ledger, What::AcksReleased, name.context.id, wait.by.tid, &text);
+    }
+    released
+}
+
+fn rescue(ledger: &Ledger, wait: &Wait, open: &OpenNow, now: u64) -> Handed {
+    let mut events = Vec::new();
+    while let Some(taken) = ledger.rescue_event(wait.token, None) {
+        events.push(taken_by(&taken, now));
+    }
+    let unlisted = ledger.rescue_unlisted(wait.token);
+    let completions = ledger.rescue_completions(wait.token);
+    let taken = (completions != 0).then(|| completions_taken(open, now));
+    say_rescued(ledger, wait.token, wait.by.tid, &events, unlisted, taken);
+    Handed { events: events.len() as u32 + unlisted, completions }
+}
+
+/// Where a thread is that called a destroy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    /// Waiting for acks, in the object itself.
+    Waiting,
+    /// Anywhere else.
+    Elsewhere,
+    /// It exists no more.
+    Ended,
+    /// Nobody can say: /proc is not there.
+    Unknown,
+}
+
+/// Asks the kernel (proc(5), /proc/PID/task/TID/syscall): libibverbs waits on a condition variable in the object.
+fn place_of(tid: u32, object: usize, size: usize) -> Where {
+    if tell::has_ended(tid) {
+        return Where::Ended;
+    }
+    let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")) else {
+        return Where::Unknown;
+    };
+    is_waiting(&text, object, size)
+}
+
+fn is_waiting(text: &str, object: usize, size: usize) -> Where {
+    let mut words = text.split_ascii_whitespace();
+    let call = words.next().and_then(|word| word.parse::<libc::c_long>().ok());
+    let argument = words
+        .next()
+        .and_then(|word| word.strip_prefix("0x"))
+        .and_then(|word| usize::from_str_radix(word, 16).ok());
+    match (call, argument) {
+        (Some(libc::SYS_futex), Some(address)) if (object..object + size).contains(&address) => {
+            Where::Waiting
+        }
+        _ => Where::Elsewhere,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_in_the_object_is_told_from_all_else() {
+        let waiting = format!("{} 0x1060 0x189 0x0 0x0 0x0 0xffffffff 0x7ffc 0x7f1d\n", libc::SYS_futex);
+        assert_eq!(is_waiting(&waiting, 0x1000, 160), Where::Waiting);
+        assert_eq!(is_waiting(&waiting, 0x2000, 160), Where::Elsewhere);
+        assert_eq!(is_waiting("running\n", 0x1000, 160), Where::Elsewhere);
+        assert_eq!(is_waiting("16 0x1060 0x0\n", 0x1000, 160), Where::Elsewhere);
+        assert_eq!(is_waiting("", 0x1000, 160), Where::Elsewhere);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_found() {
+        let object = Box::new(AtomicU32::new(0));
+        let address = object.as_ptr().addr();
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                send.send(clock::tid()).unwrap();
+                while object.load(SeqCst) == 0 {
+                    futex(&object, libc::FUTEX_WAIT, 0, None);
+                }
+            });
+            let tid = receive.recv().unwrap();
+            while place_of(tid, address, 4) != Where::Waiting {
+                std::thread::yield_now();
+            }
+            assert_eq!(place_of(clock::tid(), address, 4), Where::Elsewhere);
+            object.store(1, SeqCst);
+            futex(&object, libc::FUTEX_WAKE, 1, None);
+        });
+    }
+}
