@@ -70,16 +70,24 @@ impl Monitor {
 
     /// What comes next, or nothing within that time.
     pub fn next(&mut self, timeout: Duration) -> io::Result<Option<MonitorEvent>> {
-        let end = Instant::now().checked_add(timeout);
+        self.next_or(Some(timeout), &[])
+    }
+
+    /// What comes next; nothing once the time is over or one of `others` has something.
+    pub fn next_or(
+        &mut self,
+        timeout: Option<Duration>,
+        others: &[PollFd<'_>],
+    ) -> io::Result<Option<MonitorEvent>> {
+        let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             if let Some(event) = self.take() {
                 return Ok(Some(event));
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            if left == Some(Duration::ZERO) || self.wait(left, others)? {
                 return Ok(None);
             }
-            self.wait(left)?;
         }
     }
 
@@ -103,14 +111,18 @@ impl Monitor {
         }
     }
 
-    /// Until something happens. A signal that is caught ends the wait with `Interrupted`.
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Until something happens; whether it did at one of the others. A signal that is caught ends the wait with
+    /// `Interrupted`.
+    fn wait(&mut self, timeout: Option<Duration>, others: &[PollFd<'_>]) -> io::Result<bool> {
         let timeout = [self.driver.idle_for(), timeout].into_iter().flatten().min();
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let source = self.driver.source_fd();
-        poll(&mut [PollFd::from_borrowed_fd(source, PollFlags::IN)], timeout.as_ref())?;
+        let mut all = vec![PollFd::from_borrowed_fd(self.driver.source_fd(), PollFlags::IN)];
+        all.extend_from_slice(others);
+        poll(&mut all, timeout.as_ref())?;
+        let elsewhere = all[1..].iter().any(|other| !other.revents().is_empty());
+        drop(all);
         self.driver.turn();
-        Ok(())
+        Ok(elsewhere)
     }
 }
 
@@ -121,7 +133,7 @@ impl Drop for Monitor {
         let end = Instant::now() + END;
         while !self.driver.engine.is_idle() {
             let left = end.saturating_duration_since(Instant::now());
-            match self.wait(Some(left)) {
+            match self.wait(Some(left), &[]) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return,
                 _ if left.is_zero() => return,
                 _ => {}

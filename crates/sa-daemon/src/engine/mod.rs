@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use client::{Reply, Request, Usage};
 pub use deliver::{Delivery, Outgoing};
 pub use policy::{DefaultPolicy, Policy, Settings};
-pub use status::{ClientStatus, Counters, PortStatus, Status, SubscriptionStatus};
+pub use status::{ClientStatus, Counters, OwnerStatus, PortStatus, Status, SubscriptionStatus};
 pub use types::{
     Action, Address, ClientId, Event, Level, Peer, PortId, PortInfo, PortName, PortState, Record,
 };

@@ -101,12 +101,6 @@ impl Port {
         matches!(self.link, Link::Open(_))
     }
 
-    /// Registrations that a subscription serves.
-    pub fn users(&self, subscription: &Subscription) -> usize {
-        let needs = |wish: &Subscription| self.planned.contains(subscription) && subscription.covers(wish);
-        self.wishes.iter().filter(|(wish, _)| needs(wish)).map(|(_, count)| count).sum()
-    }
-
     /// Do reports come for this wish?
     pub fn is_served(&self, wish: &Subscription) -> bool {
         self.subscriptions.iter().any(|(one, state)| state.serves() && one.covers(wish))
@@ -114,7 +108,8 @@ impl Port {
 
     /// The planned subscription that brings the notices of a wish.
     pub fn carrier(&self, wish: &Subscription) -> Option<Subscription> {
-        self.planned.iter().find(|one| one.covers(wish)).copied()
+        // Nearly always it is the wish itself, and a port may have many.
+        self.planned.get(wish).or_else(|| self.planned.iter().find(|one| one.covers(wish))).copied()
     }
 
     /// One more registration wants this.

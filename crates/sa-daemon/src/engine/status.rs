@@ -1,11 +1,13 @@
 //! What an operator may see of the engine.
 
+use std::collections::BTreeMap;
+
 use ibv_sa_wire::Subscription;
 
 use super::Engine;
 use super::port::Link;
 use super::subscription::Phase;
-use super::types::{Peer, PortName, PortState};
+use super::types::{ClientId, Peer, PortId, PortName, PortState};
 
 /// Events since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +41,16 @@ pub struct SubscriptionStatus {
     pub subscription: Subscription,
     /// Where it stands: "wanted", "asking", "standing", "leaving" or "withdrawing".
     pub phase: &'static str,
-    /// Registrations that need it.
+    /// Whose registrations need it.
+    pub owners: Vec<OwnerStatus>,
+}
+
+/// A program that needs a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerStatus {
+    /// Who.
+    pub peer: Peer,
+    /// Its registrations that need it.
     pub registrations: usize,
 }
 
@@ -83,9 +94,32 @@ pub struct Status {
 }
 
 impl Engine {
+    /// Who needs which subscription, with how many registrations.
+    fn owners(&self) -> BTreeMap<(PortId, Subscription), BTreeMap<ClientId, usize>> {
+        let mut owners: BTreeMap<_, BTreeMap<ClientId, usize>> = BTreeMap::new();
+        for (port, entry) in &self.ports {
+            for registration in entry.index.all.iter().filter_map(|id| self.registrations.get(id)) {
+                for carrier in registration.wishes().filter_map(|wish| entry.port.carrier(&wish)) {
+                    let clients = owners.entry((*port, carrier)).or_default();
+                    *clients.entry(registration.client).or_default() += 1;
+                }
+            }
+        }
+        owners
+    }
+
     /// How everything is.
     pub fn status(&self) -> Status {
-        let ports = self.ports.values().map(|entry| PortStatus {
+        let mut owners = self.owners();
+        let mut owners_of = |port: PortId, subscription: Subscription| -> Vec<OwnerStatus> {
+            let clients = owners.remove(&(port, subscription)).unwrap_or_default();
+            let owner = |(client, registrations): (ClientId, usize)| {
+                let peer = self.clients.get(&client)?.peer.clone();
+                Some(OwnerStatus { peer, registrations })
+            };
+            clients.into_iter().filter_map(owner).collect()
+        };
+        let ports = self.ports.iter().map(|(id, entry)| PortStatus {
             name: entry.port.name.clone(),
             open: matches!(entry.port.link, Link::Open(_)),
             state: entry.port.state,
@@ -103,7 +137,7 @@ impl Engine {
                         Phase::Leaving => "leaving",
                         Phase::Withdrawing => "withdrawing",
                     },
-                    registrations: entry.port.users(subscription),
+                    owners: owners_of(*id, *subscription),
                 })
                 .collect(),
         });

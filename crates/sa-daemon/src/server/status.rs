@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::{ClientStatus, Counters, PortStatus, Status};
+use crate::engine::{ClientStatus, Counters, OwnerStatus, PortStatus, Status};
 
 /// What `ibv-sa status` reads.
 pub fn render(status: &Status) -> Vec<u8> {
@@ -27,7 +27,8 @@ fn port(port: &PortStatus) -> Value {
                 "trap": one.subscription.trap,
                 "text": one.subscription.to_string(),
                 "state": one.phase,
-                "registrations": one.registrations,
+                "registrations": one.owners.iter().map(|owner| owner.registrations).sum::<usize>(),
+                "owners": one.owners.iter().map(owner).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -41,6 +42,15 @@ fn port(port: &PortStatus) -> Value {
         "sm_lid": port.state.sm_lid,
         "registrations": port.registrations,
         "subscriptions": subscriptions,
+    })
+}
+
+fn owner(owner: &OwnerStatus) -> Value {
+    json!({
+        "pid": owner.peer.pid,
+        "uid": owner.peer.uid,
+        "comm": owner.peer.comm,
+        "registrations": owner.registrations,
     })
 }
 

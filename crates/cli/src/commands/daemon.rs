@@ -1,0 +1,166 @@
+//! `ibv-sa daemon`: shares the SA's reports between the programs of this host.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use ibv_sa_daemon::engine::{DefaultPolicy, Level, Record, Settings};
+use ibv_sa_daemon::transport::umad::Umad;
+use ibv_sa_daemon::{Config, Daemon, Error};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::connection::{self, SOCKET, own_socket};
+use crate::message::{FAILED, Failure};
+use crate::terminal;
+
+/// Share the notices of the subnet administrator (SA) between the programs of this host
+///
+/// A port of this host has one receiver of the SA's reports. The daemon is that receiver: programs
+/// connect to its socket, by the ibv_sa_* functions of libibv_sa or by ibv-sa monitor, and say what they want;
+/// it subscribes at the SA once for all of them and hands on what comes. A port is opened when the
+/// first program wants it. The daemon stays in the foreground and logs to stderr; SIGTERM or SIGINT
+/// end it, and nothing of it is left at the SA.
+///
+/// It needs the right to open /dev/infiniband/umad*, which is root's. A user's own daemon, where
+/// that right was given, listens at $XDG_RUNTIME_DIR/ibv_sa/sa.sock.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment, after_long_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Where programs connect
+    ///
+    /// A socket that systemd hands over (LISTEN_FDS) goes before it.
+    ///
+    /// [default: /run/ibv_sa/sa.sock] [env: IBV_SA_SOCKET]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, verbatim_doc_comment,
+          value_parser = OsStringValueParser::new().try_map(|value| connection::socket_path(&value)))]
+    socket: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Exit status:
+  0    SIGTERM or SIGINT ended it
+  2    the arguments are wrong
+  125  it cannot listen, or this host has no libibumad or no umad
+
+Examples:
+  As a service, started by the first program that connects:
+      systemctl enable --now ibv-sa.socket
+
+  By hand, for a test:
+      ibv-sa daemon --socket /tmp/sa/sa.sock
+      IBV_SA_SOCKET=/tmp/sa/sa.sock ibv-sa monitor
+
+See also: ibv-sa-daemon(8), ibv-sa-status(1), ibv-sa-monitor(1)";
+
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    terminal::open_standard_descriptors();
+    let mut log = Log::new();
+    let socket = match args.socket {
+        Some(path) => path,
+        None => connection::environment()?.map_or_else(default_socket, Ok)?,
+    };
+    // Who reads stderr may go; the daemon stays.
+    let piped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGPIPE, piped)
+        .map_err(|error| Failure::new(FAILED, format!("SIGPIPE: {error}")))?;
+    let daemon = Daemon::new(Config {
+        socket,
+        settings: Settings::default(),
+        policy: Box::new(DefaultPolicy::default()),
+        transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
+        log: Box::new(move |record| log.record(record)),
+        signals: true,
+    })
+    .map_err(explained)?;
+    Log::new().line(Level::Info, &format!("version {} is ready", env!("CARGO_PKG_VERSION")));
+    daemon.run().map_err(explained)
+}
+
+/// Root's is the system's; its directory is made, as tmpfiles.d does at boot.
+fn default_socket() -> Result<PathBuf, Failure> {
+    let path = if nix::unistd::geteuid().is_root() { None } else { own_socket() };
+    let path = path.unwrap_or_else(|| SOCKET.into());
+    if let Some(directory) = path.parent() {
+        match DirBuilder::new().mode(0o755).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                let text = format!(
+                    "cannot make {}: {error}; name another socket with --socket",
+                    directory.display()
+                );
+                return Err(Failure::new(FAILED, text));
+            }
+            _ => {}
+        }
+    }
+    Ok(path)
+}
+
+fn explained(error: Error) -> Failure {
+    let remedy = match &error {
+        Error::Running { .. } => "; ibv-sa status shows it",
+        Error::System { what: "the transport", source } if source.to_string().contains("libibumad.so") => {
+            "; install it (Debian: libibumad3)"
+        }
+        Error::System { what: "the transport", .. } => "; is the kernel module there? modprobe ib_umad",
+        Error::Socket { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            "; make the directory, mode 0755"
+        }
+        _ => "",
+    };
+    Failure::new(FAILED, format!("{error}{remedy}"))
+}
+
+/// stderr, or the journal behind it.
+struct Log {
+    /// Lines begin with a level that journald reads (sd-daemon(3)).
+    is_journal: bool,
+    dropped: u64,
+}
+
+impl Log {
+    fn new() -> Log {
+        // JOURNAL_STREAM names the file that stderr was; it may be another by now.
+        let same = || -> Option<bool> {
+            let stream = std::env::var("JOURNAL_STREAM").ok()?;
+            let about = std::fs::metadata(Path::new("/proc/self/fd/2")).ok()?;
+            Some(stream == format!("{}:{}", about.dev(), about.ino()))
+        };
+        Log { is_journal: same().unwrap_or(false), dropped: 0 }
+    }
+
+    fn record(&mut self, record: &Record) {
+        let more = match record.suppressed {
+            0 => String::new(),
+            count => format!(" ({count} lines like this were left out)"),
+        };
+        self.line(record.level, &format!("{}{more}", record.text));
+    }
+
+    /// Never waits: whoever reads stderr must not stop the daemon.
+    fn line(&mut self, level: Level, text: &str) {
+        let stderr = io::stderr();
+        let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+        if !matches!(poll(&mut ready, Some(&Timespec::default())), Ok(1)) {
+            self.dropped += 1;
+            return;
+        }
+        let lost = match std::mem::take(&mut self.dropped) {
+            0 => String::new(),
+            count => format!(" ({count} lines before it found no room)"),
+        };
+        let (number, word) = match level {
+            Level::Error => ("<3>", "error: "),
+            Level::Warning => ("<4>", "warning: "),
+            Level::Info => ("<6>", ""),
+        };
+        let line = if self.is_journal {
+            format!("{number}{text}{lost}\n")
+        } else {
+            format!("ibv-sa: {word}{text}{lost}\n")
+        };
+        let _ = rustix::io::write(&stderr, line.as_bytes());
+    }
+}
