@@ -1,0 +1,117 @@
+//! Engine and transport in one: what the daemon and a monitor have in common.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use rustix::fd::BorrowedFd;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::engine::{Action, ClientId, Engine, Event, Policy, Record, Settings};
+use crate::transport::{Sink, Source, Transport, channel};
+
+/// Makes a transport that reports there.
+pub type TransportFactory = Box<dyn FnOnce(Sink) -> io::Result<Box<dyn Transport>> + Send>;
+
+/// Where lines for the operator go.
+pub type Log = Box<dyn FnMut(&Record) + Send>;
+
+/// Events of the transport that are handled before clients get their turn.
+const BATCH: usize = 256;
+
+/// Engine, transport, log and clock.
+pub struct Driver {
+    pub engine: Engine,
+    pub transport: Box<dyn Transport>,
+    source: Source,
+    log: Log,
+    /// Clients with something in their queue.
+    pub awake: BTreeSet<ClientId>,
+    /// Clients that the engine will not have.
+    pub closing: Vec<(ClientId, &'static str)>,
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+impl Driver {
+    pub fn new(
+        settings: Settings,
+        policy: Box<dyn Policy>,
+        transport: TransportFactory,
+        log: Log,
+    ) -> io::Result<Driver> {
+        let (sink, source) = channel()?;
+        let transport = transport(sink)?;
+        let engine = Engine::new(settings, policy);
+        Ok(Driver { engine, transport, source, log, awake: BTreeSet::new(), closing: Vec::new() })
+    }
+
+    /// Readable when the transport has something.
+    pub fn source_fd(&self) -> BorrowedFd<'_> {
+        self.source.as_fd()
+    }
+
+    /// Something happened.
+    pub fn event(&mut self, event: Event) {
+        let actions = self.engine.handle(now(), event);
+        self.perform(actions);
+    }
+
+    /// What the transport has reported, and the timer.
+    pub fn turn(&mut self) {
+        self.source.clear();
+        for _ in 0..BATCH {
+            let Some(event) = self.source.take() else {
+                self.timer();
+                return;
+            };
+            self.event(event);
+        }
+        // There may be more: come back at once after the others had their turn.
+        self.source.wake();
+        self.timer();
+    }
+
+    fn timer(&mut self) {
+        if self.engine.next_deadline().is_some_and(|deadline| deadline <= now()) {
+            self.event(Event::Timer);
+        }
+    }
+
+    /// Ends all that stands at the SA; done once the engine is idle.
+    pub fn end(&mut self) {
+        let actions = self.engine.end(now());
+        self.perform(actions);
+    }
+
+    /// How long nothing has to be done.
+    pub fn idle_for(&self) -> Option<Duration> {
+        self.engine.next_deadline().map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())))
+    }
+
+    /// A line for the operator.
+    pub fn log(&mut self, record: &Record) {
+        (self.log)(record);
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::OpenPort { port, name } => self.transport.open(port, &name),
+                Action::ClosePort { port } => self.transport.close(port),
+                Action::SendMad { port, to, mad, answer_within } => {
+                    self.transport.send(port, to, &mad, answer_within);
+                }
+                Action::Wake { client } => {
+                    self.awake.insert(client);
+                }
+                Action::CloseClient { client, reason } => self.closing.push((client, reason)),
+                Action::Log(record) => (self.log)(&record),
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Comparing what should stand with the SA's own table, because an SA tells nobody when it forgets.
+
+use std::collections::BTreeSet;
+
+use ibv_sa_wire::Subscription;
+use ibv_sa_wire::mad::Records;
+
+use super::context::Context;
+use super::port::{Link, Outcome, Port};
+use super::subscription::{Phase, State};
+use super::types::Level;
+
+/// Records that fit in one MAD.
+const ONE_MAD: usize = 3;
+/// Unexpected reports in a row need one look, not one each.
+const HURRY: u64 = 1_000_000_000;
+
+/// When the SA's table is looked at next.
+#[derive(Debug, Default)]
+pub struct Audit {
+    due: Option<u64>,
+    tid: Option<u32>,
+    /// Under our name, but not made from our queue pair.
+    not_ours: BTreeSet<Subscription>,
+}
+
+impl Audit {
+    /// At the next interval, unless something is planned already.
+    pub fn schedule(&mut self, context: &mut Context<'_>) {
+        let (now, interval) = (context.now, context.settings.audit);
+        if interval == 0 {
+            self.due = None;
+        } else if self.due.is_none_or(|due| due <= now) {
+            self.due = Some(now + context.around(interval));
+        }
+    }
+
+    /// Another SM, another table.
+    pub fn restart(&mut self, due: Option<u64>) {
+        *self = Audit { due, ..Audit::default() };
+    }
+
+    /// Something came that should not have.
+    pub fn hurry(&mut self, context: &mut Context<'_>) {
+        let soon = context.now + HURRY;
+        self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+    }
+
+    /// When to ask.
+    pub fn deadline(&self) -> Option<u64> {
+        self.due
+    }
+
+    /// Is it time?
+    pub fn is_due(&self, now: u64) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// The question is out.
+    pub fn asked(&mut self, tid: u32, context: &mut Context<'_>) {
+        self.tid = Some(tid);
+        self.schedule(context);
+    }
+
+    /// Never mind this one again.
+    pub fn not_ours(&mut self, subscription: Subscription) {
+        self.not_ours.insert(subscription);
+    }
+}
+
+impl Port {
+    /// The SA's table, as far as it is about us.
+    pub fn audited(&mut self, tid: u32, records: Records<'_>, context: &mut Context<'_>) -> Vec<Outcome> {
+        if self.audit.tid.take_if(|asked| *asked == tid).is_none() {
+            return Vec::new();
+        }
+        let gid = self.state.gid;
+        let mut count = 0;
+        let table: BTreeSet<Subscription> = records
+            .inspect(|_| count += 1)
+            .filter(|record| record.subscriber == gid)
+            .map(|record| Subscription::from_inform_info(&record.inform))
+            .collect();
+        let long = matches!(self.link, Link::Open(info) if info.long_tables);
+        let mut outcomes = Vec::new();
+        for (wish, state) in &mut self.subscriptions {
+            let is_there = table.iter().any(|one| same(one, wish));
+            if state.phase == Phase::Standing && !is_there && (long || count < ONE_MAD) {
+                let name = &self.name;
+                context.log(Level::Warning, "lost", || format!("{name}: the SA has forgotten {wish}"));
+                let due = context.now + context.random.below(context.settings.settle);
+                state.enter(Phase::Idle, Some(due));
+                state.standing = false;
+                outcomes.push(Outcome::Lost);
+            }
+        }
+        for found in table {
+            let known = self.subscriptions.keys().any(|one| same(one, &found));
+            if !known && !self.audit.not_ours.contains(&found) {
+                let name = &self.name;
+                context.log(Level::Info, "stray", || {
+                    format!("{name}: the SA has a subscription of ours that nobody wants: {found}")
+                });
+                self.subscriptions.insert(found, State::stray(context.now + context.settings.linger));
+            }
+        }
+        outcomes
+    }
+}
+
+/// An SA may store the end of a range that does not count in its own way.
+fn same(one: &Subscription, other: &Subscription) -> bool {
+    let plain = |subscription: &Subscription| {
+        let all = subscription.lid_begin == ibv_sa_wire::LID_ANY || !subscription.gid.is_zero();
+        Subscription { lid_end: if all { 0 } else { subscription.lid_end }, ..*subscription }
+    };
+    plain(one) == plain(other)
+}

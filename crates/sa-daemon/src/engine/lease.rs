@@ -1,0 +1,158 @@
+//! What port events and the SA's answers mean for registrations.
+
+use super::context::Context;
+use super::port::Outcome;
+use super::registration::{RegistrationId, Standing};
+use super::types::{Level, PortId, PortInfo, PortState};
+use super::{Action, Engine, ctx};
+
+impl Engine {
+    pub(super) fn port_opened(&mut self, now: u64, port: PortId, info: PortInfo, state: PortState) {
+        let Some(entry) = self.ports.get_mut(&port) else { return };
+        entry.port.opened(info, state, &mut ctx!(self, now));
+        let name = &entry.port.name;
+        ctx!(self, now).log(Level::Info, "open", || {
+            format!("{name}: open, LID {}, SM at LID {}", state.lid, state.sm_lid)
+        });
+        self.check_waiting(now, port);
+        self.tick(now);
+    }
+
+    pub(super) fn port_failed(&mut self, now: u64, port: PortId, status: i32, reason: &str) {
+        let Some(entry) = self.ports.get_mut(&port) else { return };
+        entry.port.failed(&mut ctx!(self, now));
+        let name = &entry.port.name;
+        ctx!(self, now).log(Level::Error, "port failed", || format!("{name}: {}", reason.escape_debug()));
+        self.lease_lost(now, port);
+        for id in self.waiting(port, |_| true) {
+            self.set_status(now, id, status);
+        }
+        self.tick(now);
+    }
+
+    pub(super) fn port_state(&mut self, now: u64, port: PortId, state: PortState) {
+        let Some(entry) = self.ports.get_mut(&port) else { return };
+        if entry.port.changed(state, &mut ctx!(self, now)) {
+            self.lease_lost(now, port);
+        }
+        self.check_waiting(now, port);
+        self.tick(now);
+    }
+
+    pub(super) fn port_reregister(&mut self, now: u64, port: PortId) {
+        let Some(entry) = self.ports.get_mut(&port) else { return };
+        if entry.port.reregister(&mut ctx!(self, now)) {
+            self.lease_lost(now, port);
+        }
+        self.tick(now);
+    }
+
+    /// Tells every registration of the port that was active that notices may have been missed.
+    fn lease_lost(&mut self, now: u64, port: PortId) {
+        let Some(entry) = self.ports.get(&port) else { return };
+        self.counters.leases_lost += 1;
+        for id in entry.index.all.iter().copied().collect::<Vec<_>>() {
+            if self.registrations.get(&id).is_some_and(|one| one.standing == Standing::Active) {
+                self.set_status(now, id, -libc::ENETRESET);
+            }
+        }
+    }
+
+    pub(super) fn outcomes(&mut self, now: u64, port: PortId, outcomes: impl IntoIterator<Item = Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Standing => self.check_waiting(now, port),
+                Outcome::Lost => self.check_active(now, port),
+                Outcome::Failed(subscription, status) => {
+                    let Some(entry) = self.ports.get(&port) else { return };
+                    let failed: Vec<RegistrationId> = self
+                        .waiting(port, |one| one == Standing::Pending)
+                        .into_iter()
+                        .filter(|id| {
+                            let mut wishes = self.registrations[id].wishes();
+                            wishes.any(|wish| entry.port.carrier(&wish) == Some(subscription))
+                        })
+                        .collect();
+                    for id in failed {
+                        self.set_status(now, id, status);
+                    }
+                }
+            }
+        }
+    }
+
+    fn waiting(&self, port: PortId, which: impl Fn(Standing) -> bool) -> Vec<RegistrationId> {
+        let Some(entry) = self.ports.get(&port) else { return Vec::new() };
+        let standing = |id: &RegistrationId| self.registrations.get(id).is_some_and(|one| which(one.standing));
+        entry.index.waiting.iter().copied().filter(standing).collect()
+    }
+
+    /// Those that wait and now have what they wait for, or never will.
+    pub(super) fn check_waiting(&mut self, now: u64, port: PortId) {
+        let down = {
+            let Some(entry) = self.ports.get(&port) else { return };
+            entry.port.is_open() && !entry.port.is_ready()
+        };
+        for id in self.waiting(port, |_| true) {
+            let (Some(registration), Some(entry)) = (self.registrations.get(&id), self.ports.get(&port)) else {
+                continue;
+            };
+            if registration.wishes().all(|wish| entry.port.is_served(&wish)) {
+                self.set_status(now, id, 0);
+            } else if down && !registration.auto_reregister {
+                self.set_status(now, id, -libc::ENETDOWN);
+            }
+        }
+    }
+
+    /// Those that are active and have lost what they need.
+    fn check_active(&mut self, now: u64, port: PortId) {
+        let Some(entry) = self.ports.get(&port) else { return };
+        let lost: Vec<RegistrationId> = entry
+            .index
+            .all
+            .iter()
+            .copied()
+            .filter(|id| {
+                self.registrations.get(id).is_some_and(|one| {
+                    one.standing == Standing::Active
+                        && one.wishes().any(|wish| !entry.port.is_served(&wish))
+                })
+            })
+            .collect();
+        for id in lost {
+            self.set_status(now, id, -libc::ENETRESET);
+        }
+    }
+
+    /// Tells a registration's client, and lets go of what is lost for good.
+    fn set_status(&mut self, now: u64, id: RegistrationId, status: i32) {
+        let Some(registration) = self.registrations.get_mut(&id) else { return };
+        let (client, port) = (registration.client, registration.port);
+        // A gap lasts until the subscription stands again; why it lasts is for the log.
+        let keep = registration.auto_reregister
+            && (status == -libc::ENETRESET || registration.standing == Standing::Gap);
+        let before = registration.standing;
+        registration.standing = match status {
+            0 => Standing::Active,
+            _ if keep => Standing::Gap,
+            _ => Standing::Lost,
+        };
+        if let Some(entry) = self.ports.get_mut(&port) {
+            match registration.standing {
+                Standing::Gap => entry.index.waiting.insert(id),
+                _ => entry.index.waiting.remove(&id),
+            };
+        }
+        if registration.standing == before {
+            return;
+        }
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.queue.push_status(registration.name, status);
+            self.actions.push(Action::Wake { client: registration.client });
+        }
+        if registration.standing == Standing::Lost {
+            self.release(now, id);
+        }
+    }
+}

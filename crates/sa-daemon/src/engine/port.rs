@@ -1,0 +1,455 @@
+//! One port and its subscriptions at the SA: which are needed, which stand, what has to be sent next.
+//!
+//! Registrations are counted here, not known. What happens to a subscription is told as [`Outcome`]s, and the
+//! engine tells the registrations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ibv_sa_wire::Subscription;
+use ibv_sa_wire::mad::{GSI_QPN, Notice, Report, SaMad, Status, request};
+use zerocopy::IntoBytes;
+
+use super::audit::Audit;
+use super::context::Context;
+use super::plan::{matches, overlap, plan};
+use super::recent::{MaskedNotice, Recent};
+use super::subscription::{Budget, Phase, State};
+use super::types::{Action, Address, Level, PortId, PortInfo, PortName, PortState};
+
+/// A subscription that was just ended may still have a Report on its way.
+const OVERLAP_AFTER: u64 = 1_000_000_000;
+
+/// What became of a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The SA has it.
+    Standing,
+    /// The SA lost it.
+    Lost,
+    /// The SA refused it, or did not answer: negative errno.
+    Failed(Subscription, i32),
+}
+
+/// Whether the transport has the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// It was asked to.
+    Opening,
+    /// It has.
+    Open(PortInfo),
+    /// It could not; ask again then.
+    Failed {
+        /// When.
+        again: u64,
+    },
+}
+
+/// One port.
+pub struct Port {
+    pub(super) id: PortId,
+    pub(super) name: PortName,
+    pub(super) link: Link,
+    pub(super) state: PortState,
+    pub(super) subscriptions: BTreeMap<Subscription, State>,
+    pub(super) audit: Audit,
+    /// What registrations want, and how many do.
+    wishes: BTreeMap<Subscription, usize>,
+    planned: BTreeSet<Subscription>,
+    recent: Recent,
+    budget: Budget,
+    /// Until then a notice may come this many times.
+    overlap: (u64, usize),
+    close_at: Option<u64>,
+    failures: u32,
+    /// Nobody waits any more: leave without a linger.
+    pub(super) ending: bool,
+}
+
+impl Port {
+    /// A port that the transport is asked to open.
+    pub fn open(id: PortId, name: PortName, context: &mut Context<'_>) -> Self {
+        context.actions.push(Action::OpenPort { port: id, name: name.clone() });
+        Port {
+            id,
+            name,
+            link: Link::Opening,
+            state: PortState::default(),
+            subscriptions: BTreeMap::new(),
+            audit: Audit::default(),
+            wishes: BTreeMap::new(),
+            planned: BTreeSet::new(),
+            recent: Recent::default(),
+            budget: Budget::default(),
+            overlap: (0, 1),
+            close_at: None,
+            failures: 0,
+            ending: false,
+        }
+    }
+
+    /// Can the SA be asked?
+    pub fn is_ready(&self) -> bool {
+        matches!(self.link, Link::Open(_)) && self.state.is_ready()
+    }
+
+    /// Does the transport have it?
+    pub fn is_open(&self) -> bool {
+        matches!(self.link, Link::Open(_))
+    }
+
+    /// Registrations that a subscription serves.
+    pub fn users(&self, subscription: &Subscription) -> usize {
+        let needs = |wish: &Subscription| self.planned.contains(subscription) && subscription.covers(wish);
+        self.wishes.iter().filter(|(wish, _)| needs(wish)).map(|(_, count)| count).sum()
+    }
+
+    /// Do reports come for this wish?
+    pub fn is_served(&self, wish: &Subscription) -> bool {
+        self.subscriptions.iter().any(|(one, state)| state.serves() && one.covers(wish))
+    }
+
+    /// The planned subscription that brings the notices of a wish.
+    pub fn carrier(&self, wish: &Subscription) -> Option<Subscription> {
+        self.planned.iter().find(|one| one.covers(wish)).copied()
+    }
+
+    /// One more registration wants this.
+    pub fn want(&mut self, wish: Subscription, context: &mut Context<'_>) {
+        let count = self.wishes.entry(wish).or_insert(0);
+        *count += 1;
+        if *count == 1 {
+            self.replan(context);
+        }
+    }
+
+    /// One less.
+    pub fn unwant(&mut self, wish: Subscription, context: &mut Context<'_>) {
+        let Some(count) = self.wishes.get_mut(&wish) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.wishes.remove(&wish);
+            self.replan(context);
+        }
+    }
+
+    fn replan(&mut self, context: &mut Context<'_>) {
+        self.planned = plan(self.wishes.keys());
+        let now = self.is_ready().then_some(context.now);
+        for wish in &self.planned {
+            let state = self.subscriptions.entry(*wish).or_insert_with(|| State::wanted(now));
+            if state.phase == Phase::Leaving {
+                // A stray serves nobody until we have asked for it ourselves.
+                let phase = if state.serves() { Phase::Standing } else { Phase::Idle };
+                state.stray = false;
+                state.enter(phase, if phase == Phase::Idle { now } else { None });
+            }
+        }
+        let linger = if self.ending { 0 } else { context.settings.linger };
+        for (wish, state) in &mut self.subscriptions {
+            let leaves = state.phase == Phase::Standing || state.phase == Phase::Idle && state.may_report();
+            if leaves && !self.planned.contains(wish) {
+                state.enter(Phase::Leaving, now.map(|now| now + linger));
+            }
+            if self.ending && state.phase == Phase::Leaving {
+                state.due = now;
+            }
+        }
+        let planned = &self.planned;
+        self.subscriptions.retain(|wish, state| state.phase != Phase::Idle || planned.contains(wish));
+        let unused = self.subscriptions.is_empty() && self.wishes.is_empty();
+        self.close_at = unused.then(|| context.now + if self.ending { 0 } else { context.settings.close });
+    }
+
+    /// Every standing subscription may be gone: the port or the SM is another one. Makes them again from `from`
+    /// on, if the SA can be asked.
+    fn lose_lease(&mut self, context: &mut Context<'_>) {
+        self.recent.forget();
+        let ready = self.is_ready();
+        for (wish, state) in &mut self.subscriptions {
+            let (settle, spread) = (context.settings.settle, context.settings.spread);
+            let due = ready.then(|| context.now + settle + context.random.below(spread));
+            state.asked |= state.standing || matches!(state.phase, Phase::Asking | Phase::Withdrawing);
+            state.standing = false;
+            if !self.planned.contains(wish) {
+                let linger = context.settings.linger;
+                state.enter(Phase::Leaving, due.map(|due| due + linger));
+            } else if state.phase != Phase::Idle || state.due.is_none() || !ready {
+                state.enter(Phase::Idle, due);
+            }
+        }
+        let audit = ready.then(|| context.now + context.settings.settle + context.settings.spread);
+        self.audit.restart(audit);
+    }
+
+    /// The transport has the port.
+    pub fn opened(&mut self, info: PortInfo, state: PortState, context: &mut Context<'_>) {
+        self.link = Link::Open(info);
+        self.failures = 0;
+        self.state = state;
+        let first = self.subscriptions.values().all(|state| !state.asked);
+        self.lose_lease(context);
+        if first && self.is_ready() {
+            // Nobody else comes back at this moment.
+            self.subscriptions.values_mut().for_each(|state| state.due = Some(context.now));
+        }
+    }
+
+    /// The transport lost the port. The SA may keep what stood.
+    pub fn failed(&mut self, context: &mut Context<'_>) {
+        let pause = context.pause(self.failures);
+        self.failures += 1;
+        self.link = Link::Failed { again: context.now + pause };
+        self.state = PortState::default();
+        self.lose_lease(context);
+        let planned = &self.planned;
+        self.subscriptions.retain(|wish, _| planned.contains(wish));
+        self.replan(context);
+    }
+
+    /// The port was looked at. Returns whether subscriptions may have been lost.
+    pub fn changed(&mut self, state: PortState, context: &mut Context<'_>) -> bool {
+        let before = std::mem::replace(&mut self.state, state);
+        let same = (before.lid, before.sm_lid, before.gid) == (state.lid, state.sm_lid, state.gid);
+        if before.is_ready() == state.is_ready() && (same || !state.is_ready()) {
+            return false;
+        }
+        let name = &self.name;
+        context.log(Level::Info, "port", || {
+            let how = if state.is_ready() { "ready" } else { "not ready" };
+            format!("{name}: {how}, LID {}, SM at LID {}", state.lid, state.sm_lid)
+        });
+        self.lose_lease(context);
+        before.is_ready()
+    }
+
+    /// The SM asked for all subscriptions, or is another one. Returns whether subscriptions may have been lost.
+    pub fn reregister(&mut self, context: &mut Context<'_>) -> bool {
+        let ready = self.is_ready();
+        if ready {
+            self.lose_lease(context);
+        }
+        ready
+    }
+
+    /// An answer to Set(InformInfo).
+    pub fn answered(&mut self, tid: u32, status: Status, context: &mut Context<'_>) -> Option<Outcome> {
+        let (&wish, state) = self.subscriptions.iter_mut().find(|(_, state)| state.tids.contains(&tid))?;
+        if status.is_temporary() {
+            // A late one says nothing new: the next request is on its way.
+            return if state.tids.last() == Some(&tid) && matches!(state.phase, Phase::Asking | Phase::Withdrawing) {
+                self.unanswered(wish, -libc::EBUSY, context)
+            } else {
+                None
+            };
+        }
+        match state.phase {
+            Phase::Leaving | Phase::Withdrawing => {
+                if !status.is_ok() && !state.stray {
+                    // Gone already, which is as good.
+                    let name = &self.name;
+                    context.log(Level::Info, "withdraw", || {
+                        format!("{name}: {wish} was not subscribed any more: {status}")
+                    });
+                }
+                if state.stray && !status.is_ok() {
+                    self.audit.not_ours(wish);
+                }
+                self.remove(&wish, context);
+                None
+            }
+            _ if status.is_ok() => {
+                state.enter(Phase::Standing, None);
+                state.standing = true;
+                self.replan(context);
+                self.audit.schedule(context);
+                Some(Outcome::Standing)
+            }
+            _ => {
+                let name = &self.name;
+                context.log(Level::Warning, "refused", || {
+                    format!("{name}: the SA refused to subscribe {wish}: {status}")
+                });
+                let again = context.now + context.around(context.settings.longest_pause);
+                state.enter(Phase::Idle, Some(again));
+                (state.asked, state.standing, state.refused) = (false, false, true);
+                let denied = wish.needs_trust() || status == Status::DENIED;
+                Some(Outcome::Failed(wish, if denied { -libc::EACCES } else { -libc::EINVAL }))
+            }
+        }
+    }
+
+    /// A request that the transport could not bring to an answer.
+    pub fn send_failed(&mut self, tid: u32, context: &mut Context<'_>) -> Option<Outcome> {
+        let (&wish, state) = self.subscriptions.iter().find(|(_, state)| state.tids.last() == Some(&tid))?;
+        matches!(state.phase, Phase::Asking | Phase::Withdrawing)
+            .then(|| self.unanswered(wish, -libc::ETIMEDOUT, context))?
+    }
+
+    /// No answer, or none that says anything.
+    fn unanswered(&mut self, wish: Subscription, status: i32, context: &mut Context<'_>) -> Option<Outcome> {
+        let state = self.subscriptions.get_mut(&wish)?;
+        state.attempt += 1;
+        let attempt = state.attempt;
+        let pause = context.pause(attempt - 1);
+        state.due = Some(context.now + pause);
+        let exhausted = attempt >= context.settings.attempts;
+        match state.phase {
+            Phase::Asking | Phase::Idle | Phase::Standing => {
+                state.phase = Phase::Idle;
+                if exhausted {
+                    let (name, sm) = (&self.name, self.state.sm_lid);
+                    context.log(Level::Warning, "silent", || {
+                        let what = if status == -libc::EBUSY { "is busy" } else { "does not answer" };
+                        format!("{name}: the SA at LID {sm} {what}: {wish} is not subscribed after {attempt} requests")
+                    });
+                }
+                self.replan(context);
+                exhausted.then_some(Outcome::Failed(wish, status))
+            }
+            Phase::Leaving | Phase::Withdrawing => {
+                state.phase = Phase::Leaving;
+                if exhausted {
+                    let name = &self.name;
+                    context.log(Level::Warning, "kept", || {
+                        format!("{name}: the SA did not answer the end of {wish}; it may keep it")
+                    });
+                    self.remove(&wish, context);
+                } else if self.planned.contains(&wish) {
+                    self.replan(context);
+                }
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, wish: &Subscription, context: &mut Context<'_>) {
+        self.subscriptions.remove(wish);
+        self.replan(context);
+    }
+
+    /// When something is to be done.
+    pub fn deadline(&self) -> Option<u64> {
+        let again = match self.link {
+            Link::Failed { again } if !self.wishes.is_empty() => Some(again),
+            _ => None,
+        };
+        let subscriptions = self.subscriptions.values().filter_map(|state| state.due).min();
+        [again, subscriptions, self.audit.deadline(), self.close_at].into_iter().flatten().min()
+    }
+
+    /// Does what is due. Returns what came of it, and whether the port is needed no more.
+    pub fn tick(&mut self, context: &mut Context<'_>) -> (Vec<Outcome>, bool) {
+        let mut outcomes = Vec::new();
+        if let Link::Failed { again } = self.link
+            && again <= context.now
+            && !self.wishes.is_empty()
+        {
+            self.link = Link::Opening;
+            context.actions.push(Action::OpenPort { port: self.id, name: self.name.clone() });
+        }
+        let is_due = |due: Option<u64>| due.is_some_and(|due| due <= context.now);
+        let due: Vec<Subscription> =
+            self.subscriptions.iter().filter(|(_, state)| is_due(state.due)).map(|(wish, _)| *wish).collect();
+        for wish in due {
+            outcomes.extend(self.step(wish, context));
+        }
+        if self.is_ready() && self.audit.is_due(context.now) && !self.subscriptions.is_empty() {
+            let tid = next_tid(context);
+            self.audit.asked(tid, context);
+            self.send(&request::inform_info_table(u64::from(tid), Some(self.state.gid)), context);
+        } else if self.audit.is_due(context.now) {
+            self.audit.schedule(context);
+        }
+        (outcomes, self.close_at.is_some_and(|at| at <= context.now))
+    }
+
+    fn step(&mut self, wish: Subscription, context: &mut Context<'_>) -> Option<Outcome> {
+        let state = self.subscriptions.get(&wish)?;
+        let phase = match state.phase {
+            Phase::Asking | Phase::Withdrawing => return self.unanswered(wish, -libc::ETIMEDOUT, context),
+            Phase::Standing => return None,
+            Phase::Idle => Phase::Asking,
+            Phase::Leaving => Phase::Withdrawing,
+        };
+        // What takes its place has to stand first, unless it never will.
+        let successors = || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
+        let waits = phase == Phase::Withdrawing && successors().any(|one| !one.serves() && !one.refused);
+        let orphans = phase == Phase::Withdrawing && successors().any(|one| one.refused);
+        let go = if waits {
+            Err(context.now + context.settings.answer)
+        } else {
+            self.budget.take(context.now, context.settings.burst, context.settings.per_second)
+        };
+        let state = self.subscriptions.get_mut(&wish)?;
+        if let Err(later) = go {
+            state.due = Some(later);
+            return None;
+        }
+        let tid = next_tid(context);
+        if state.tids.len() == 4 {
+            state.tids.remove(0);
+        }
+        state.tids.push(tid);
+        state.phase = phase;
+        state.asked = true;
+        // Longer than the transport waits: its word comes first.
+        state.due = Some(context.now + context.settings.answer + context.settings.answer / 4);
+        let mad = if phase == Phase::Asking {
+            request::subscribe(u64::from(tid), &wish)
+        } else {
+            state.standing = false;
+            request::unsubscribe(u64::from(tid), &wish, GSI_QPN)
+        };
+        self.send(&mad, context);
+        orphans.then_some(Outcome::Lost)
+    }
+
+    fn send(&self, mad: &SaMad, context: &mut Context<'_>) {
+        let to = Address { lid: self.state.sm_lid, qpn: GSI_QPN, sl: self.state.sm_sl, pkey_index: 0 };
+        let answer_within = (context.settings.answer / 1_000_000) as u32;
+        context.actions.push(send(self.id, to, mad, answer_within));
+    }
+
+    /// A Report came: answers it, and returns the notice if it is the first time and from the SM.
+    pub fn report(&mut self, from: Address, report: &Report, context: &mut Context<'_>) -> Option<Notice> {
+        context.actions.push(send(self.id, from, &report.response(), 0));
+        let notice = report.notice();
+        let standing =
+            self.subscriptions.iter().filter(|(one, state)| state.may_report() && matches(one, &notice)).count();
+        if from.lid != self.state.sm_lid {
+            return None;
+        }
+        if standing > 1 {
+            self.overlap = (context.now + OVERLAP_AFTER, standing);
+        }
+        let times = if context.now < self.overlap.0 { standing.max(self.overlap.1) } else { standing };
+        let mut bytes: MaskedNotice = [0; 80];
+        bytes.copy_from_slice(notice.as_bytes());
+        let bytes = Arc::new(bytes);
+        if !self.recent.is_first(context.now, from.lid, report.tid(), &bytes, times) {
+            return None;
+        }
+        if standing == 0 {
+            // A subscription of an earlier life stands at the SA: find it.
+            self.audit.hurry(context);
+        }
+        Some(notice)
+    }
+
+    /// Everything goes, at once.
+    pub fn end(&mut self, context: &mut Context<'_>) {
+        self.ending = true;
+        self.replan(context);
+    }
+}
+
+fn next_tid(context: &mut Context<'_>) -> u32 {
+    context.random.next() as u32
+}
+
+fn send(port: PortId, to: Address, mad: &SaMad, answer_within: u32) -> Action {
+    let mut bytes = Box::new([0; 256]);
+    bytes.copy_from_slice(mad.as_bytes());
+    Action::SendMad { port, to, mad: bytes, answer_within }
+}

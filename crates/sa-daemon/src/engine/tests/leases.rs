@@ -1,0 +1,179 @@
+//! Ports and SMs that come and go.
+
+use ibv_sa_wire::mad::SaMessage;
+use ibv_sa_wire::{Filter, Subscription, Trap};
+
+use super::world::{Told::*, *};
+use crate::engine::*;
+use crate::transport::embedded::{Mood, Sa};
+
+const IN: Filter = Filter { is_generic: Some(true), trap: Some(64), ..Filter::EVERYTHING };
+const RESET: i32 = -libc::ENETRESET;
+
+fn two(world: &mut World) {
+    world.connect(1, 0);
+    world.register(1, 1, IN, false);
+    world.register(1, 2, IN, true);
+    world.told(1);
+}
+
+#[test]
+fn another_sm_is_a_gap() {
+    let mut world = World::new();
+    two(&mut world);
+    world.sa = Sa::default();
+    world.port(PortState { sm_lid: 4, ..world.state });
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET)]);
+    world.pass(6 * SECOND);
+    assert_eq!(world.told(1), [Status(2, 0)]);
+    assert_eq!(world.sa.sets, 1);
+    world.happen(about(Trap(64), 3), 1);
+    assert_eq!(world.told(1), [Notice(2, 64, 3)], "what is lost stays lost until it is registered again");
+}
+
+#[test]
+fn events_in_a_row_are_one_resubscription() {
+    let mut world = World::new();
+    two(&mut world);
+    let up = world.state;
+    world.sa = Sa::default();
+    world.port(PortState { active: false, ..up });
+    world.port(PortState { sm_lid: 0, ..up });
+    let port = world.open[0];
+    world.event(Event::PortReregister { port });
+    world.port(PortState { sm_lid: 4, ..up });
+    world.event(Event::PortReregister { port });
+    world.port(PortState { sm_lid: 4, lid: 9, ..up });
+    world.event(Event::PortReregister { port });
+    world.pass(6 * SECOND);
+    assert_eq!(world.sa.sets, 1);
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET), Status(2, 0)]);
+    assert_eq!(world.sa.subscribers[0].lid, 9);
+}
+
+#[test]
+fn a_port_that_is_down() {
+    let mut world = World::new();
+    world.state.active = false;
+    two(&mut world);
+    world.register(1, 3, IN, false);
+    assert_eq!(world.told(1), [Registered(3, 0), Status(3, -libc::ENETDOWN)]);
+    world.pass(100 * SECOND);
+    assert_eq!(world.sa.sets, 0);
+    world.port(PortState { active: true, ..world.state });
+    world.pass(6 * SECOND);
+    assert_eq!(world.told(1), [Status(2, 0)]);
+    // An SM that is not there yet is the same.
+    world.port(PortState { sm_lid: 0, ..world.state });
+    assert_eq!(world.told(1), [Status(2, RESET)]);
+}
+
+#[test]
+fn a_gap_outlives_a_silent_and_a_refusing_sa() {
+    let mut world = World::new();
+    two(&mut world);
+    world.sa.subscribers.clear();
+    world.sa.mood = Mood::Silent;
+    world.event(Event::PortReregister { port: world.open[0] });
+    world.pass(300 * SECOND);
+    world.sa.mood = Mood::Refusing;
+    world.pass(300 * SECOND);
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET)]);
+    world.sa.mood = Mood::Well;
+    world.pass(60 * SECOND);
+    assert_eq!(world.told(1), [Status(2, 0)]);
+}
+
+#[test]
+fn a_restart_of_the_sm_that_nobody_tells_is_found() {
+    let mut world = World::new();
+    two(&mut world);
+    world.pass(SECOND);
+    world.sa.subscribers.clear();
+    world.pass(200 * SECOND);
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET), Status(2, 0)]);
+    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+}
+
+#[test]
+fn what_an_earlier_life_left_behind_goes() {
+    let mut world = World::new();
+    two(&mut world);
+    let old = crate::transport::embedded::Subscriber {
+        lid: world.state.lid,
+        gid: world.state.gid,
+        subscription: Subscription { resp_time: 5, ..Subscription::ALL_GENERIC },
+    };
+    world.pass(SECOND);
+    world.sa.subscribers.push(old);
+    world.happen(about(Trap(65), 3), 1);
+    assert_eq!(world.responses, 1);
+    world.pass(10 * SECOND);
+    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+    assert_eq!(world.told(1), []);
+}
+
+#[test]
+fn a_late_answer_counts_unless_the_sm_changed() {
+    for changes in [false, true] {
+        let mut world = World::new();
+        world.connect(1, 0);
+        world.held = Some(Vec::new());
+        world.register(1, 1, IN, true);
+        world.pass(2 * SECOND);
+        let late = world.held.take().unwrap_or_default().remove(0);
+        world.sa.mood = Mood::Silent;
+        if changes {
+            world.port(PortState { sm_lid: 4, ..world.state });
+        }
+        world.told(1);
+        world.event(late);
+        assert_eq!(world.told(1).len(), usize::from(!changes));
+    }
+}
+
+#[test]
+fn the_same_id_from_the_next_sm_is_news() {
+    let mut world = World::new();
+    two(&mut world);
+    world.happen(about(Trap(64), 3), 1);
+    world.told(1);
+    world.sa = Sa::default();
+    world.port(PortState { sm_lid: 4, ..world.state });
+    world.port(PortState { sm_lid: 1, ..world.state });
+    world.pass(6 * SECOND);
+    world.told(1);
+    let mut reports = world.sa.happen(&about(Trap(64), 3));
+    let (lid, report) = reports.remove(0);
+    assert_eq!(SaMessage::parse(report.as_bytes()).map(|message| message.tid()), Ok(0x02DA_B001));
+    world.report(lid, report.as_bytes());
+    assert_eq!(world.told(1), [Notice(2, 64, 3)]);
+}
+
+#[test]
+fn a_device_that_goes_and_comes_back() {
+    let mut world = World::new();
+    two(&mut world);
+    let port = world.open[0];
+    world.fails = Some(-libc::ENODEV);
+    world.event(Event::PortFailed { port, status: -libc::ENODEV, reason: "gone".into() });
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET)]);
+    world.pass(20 * SECOND);
+    assert_eq!(world.told(1), []);
+    world.fails = None;
+    world.pass(60 * SECOND);
+    assert_eq!(world.told(1), [Status(2, 0)]);
+}
+
+#[test]
+fn a_clean_end_leaves_nothing_at_the_sa() {
+    let mut world = World::new();
+    two(&mut world);
+    world.register(1, 3, Filter::EVERYTHING, false);
+    let actions = world.engine.end(world.now);
+    world.act(actions);
+    world.event(Event::Timer);
+    world.pass(SECOND);
+    assert_eq!(world.subscribed(), []);
+    assert!(world.engine.is_idle());
+}

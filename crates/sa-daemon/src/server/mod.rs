@@ -1,0 +1,365 @@
+//! The daemon: one loop around the engine, a transport and the programs' connections.
+
+mod connection;
+mod socket;
+mod status;
+mod sys;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::driver::{Driver, Log, TransportFactory, now};
+use crate::engine::{ClientId, Event, Level, Peer, Policy, Record, Settings};
+use connection::{Connection, Fate, Greeting, Why};
+use socket::Listener;
+
+/// What `run` needs to know.
+pub struct Config {
+    /// Where programs connect, unless systemd has opened the socket.
+    pub socket: PathBuf,
+    /// Times and limits.
+    pub settings: Settings,
+    /// Who may have what.
+    pub policy: Box<dyn Policy>,
+    /// Where the ports are.
+    pub transport: TransportFactory,
+    /// Where lines for the operator go.
+    pub log: Log,
+    /// End on SIGTERM and SIGINT.
+    pub signals: bool,
+}
+
+/// Why there is no daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A daemon is there already.
+    #[error("{path}: a daemon is running there", path = path.display())]
+    Running {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something at the path that no daemon of this user has left.
+    #[error("{path}: exists and is no socket of this user; remove it by hand", path = path.display())]
+    Taken {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Others may write to the directory.
+    #[error("{path}: others may write there, so that a socket in it is not safe; chmod go-w", path = path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The path cannot be had.
+    #[error("{path}: {what}: {source}", path = path.display())]
+    Socket {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Descriptor 3 is something else.
+    #[error("the socket that systemd handed over is no listening SOCK_SEQPACKET unix socket")]
+    Inherited,
+    /// Something that always works did not.
+    #[error("{what}: {source}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Runs a daemon until a signal comes.
+pub fn run(config: Config) -> Result<(), Error> {
+    Daemon::new(config)?.run()
+}
+
+const LISTENER: u64 = 0;
+const SOURCE: u64 = 1;
+const STOP: u64 = 2;
+const SIGNAL: u64 = 3;
+/// Sockets of clients have even numbers from here on, their processes the next odd ones.
+const CLIENTS: u64 = 16;
+
+/// Connections accepted before those that are there have their turn.
+const ACCEPTS: usize = 32;
+/// Pause after the process ran out of descriptors: the listener stays readable all the time.
+const OUT_OF_FDS: Duration = Duration::from_secs(1);
+/// How long a clean end may take: a silent SA must not keep the host from its shutdown.
+const END: Duration = Duration::from_secs(3);
+
+/// A daemon that listens.
+pub struct Daemon {
+    driver: Driver,
+    listener: Option<Listener>,
+    epoll: OwnedFd,
+    stop: Arc<OwnedFd>,
+    signals: Option<UnixStream>,
+    connections: HashMap<ClientId, Connection>,
+    greeting: Greeting,
+    next_client: u64,
+    /// Accept again then.
+    accept_at: Option<u64>,
+    protocol_errors: u64,
+}
+
+/// Ends a daemon from another thread.
+#[derive(Clone)]
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Stopper {
+    /// The daemon takes back what stands at the SA, then `run` returns.
+    pub fn stop(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl Daemon {
+    /// Listens; programs that connect from now on wait for `run`.
+    pub fn new(config: Config) -> Result<Daemon, Error> {
+        let system = |what| move |source: io::Error| Error::System { what, source };
+        let listener = match Listener::inherited()? {
+            Some(listener) => listener,
+            None => Listener::bind(&config.socket)?,
+        };
+        let limit = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+        let greeting = Greeting {
+            instance: now() ^ config.settings.seed,
+            max_registrations: limit(config.settings.registrations_per_user),
+            max_queued: limit(config.settings.queued_per_client),
+        };
+        let driver = Driver::new(config.settings, config.policy, config.transport, config.log)
+            .map_err(system("the transport"))?;
+        let epoll =
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|e| system("eventfd")(e.into()))?;
+        let signals = if config.signals { Some(signals().map_err(system("signals"))?) } else { None };
+        let daemon = Daemon {
+            driver,
+            listener: Some(listener),
+            epoll,
+            stop: Arc::new(stop),
+            signals,
+            connections: HashMap::new(),
+            greeting,
+            next_client: 0,
+            accept_at: None,
+            protocol_errors: 0,
+        };
+        daemon.watch_all().map_err(|e| system("epoll")(e.into()))?;
+        Ok(daemon)
+    }
+
+    fn watch_all(&self) -> rustix::io::Result<()> {
+        let add = |fd: rustix::fd::BorrowedFd<'_>, token| {
+            epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN)
+        };
+        add(self.driver.source_fd(), SOURCE)?;
+        add(self.stop.as_fd(), STOP)?;
+        if let Some(listener) = &self.listener {
+            add(listener.fd.as_fd(), LISTENER)?;
+        }
+        match &self.signals {
+            Some(signals) => add(signals.as_fd(), SIGNAL),
+            None => Ok(()),
+        }
+    }
+
+    /// For ending it from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Serves until a signal or a stopper ends it.
+    pub fn run(mut self) -> Result<(), Error> {
+        let mut end_by = None;
+        let mut events = Vec::with_capacity(256);
+        loop {
+            if end_by.is_some_and(|by| self.driver.engine.is_idle() || by <= now()) {
+                return Ok(());
+            }
+            let timeout = self.timeout(end_by);
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::System { what: "epoll", source: error.into() }),
+            }
+            for event in &events {
+                let (token, flags) = (event.data.u64(), event.flags);
+                match token {
+                    LISTENER => self.accept(),
+                    SOURCE => {}
+                    STOP | SIGNAL if end_by.is_none() => {
+                        end_by = Some(now() + END.as_nanos() as u64);
+                        self.end();
+                    }
+                    STOP | SIGNAL => self.forget_signals(),
+                    token => self.serve(token, flags),
+                }
+            }
+            self.driver.turn();
+            self.deliver();
+            if self.accept_at.is_some_and(|at| at <= now()) {
+                self.accept_again();
+            }
+        }
+    }
+
+    fn timeout(&self, end_by: Option<u64>) -> Option<Timespec> {
+        let until = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
+        let next = [self.driver.idle_for(), self.accept_at.map(until), end_by.map(until)];
+        next.into_iter().flatten().min().and_then(|time| Timespec::try_from(time).ok())
+    }
+
+    /// No more clients; what stands at the SA goes.
+    fn end(&mut self) {
+        self.forget_signals();
+        self.listener = None;
+        self.accept_at = None;
+        self.connections.clear();
+        self.driver.end();
+    }
+
+    /// A second signal changes nothing.
+    fn forget_signals(&mut self) {
+        let _ = rustix::io::read(&self.stop, &mut [0u8; 8]);
+        if let Some(signals) = &self.signals {
+            let _ = rustix::io::read(signals, &mut [0u8; 64]);
+        }
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = &self.listener else { return };
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match rustix::net::accept_with(&listener.fd, flags) {
+                Ok(fd) => self.welcome(fd),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => {
+                    let _ = epoll::delete(&self.epoll, &listener.fd);
+                    self.warn("accept", format!("no connection is accepted for a second: {error}"));
+                    self.accept_at = Some(now() + OUT_OF_FDS.as_nanos() as u64);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn accept_again(&mut self) {
+        self.accept_at = None;
+        if let Some(listener) = &self.listener
+            && epoll::add(&self.epoll, &listener.fd, EventData::new_u64(LISTENER), EventFlags::IN).is_err()
+        {
+            self.accept_at = Some(now() + OUT_OF_FDS.as_nanos() as u64);
+        }
+    }
+
+    fn welcome(&mut self, fd: OwnedFd) {
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        let Ok(credentials) = sys::peer_credentials(fd.as_fd()) else { return };
+        let pid = u32::try_from(credentials.pid).unwrap_or(0);
+        // A descriptor may live on in a child that knows nothing of it; the process is the client.
+        let process = Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let peer = Peer { uid: credentials.uid, gid: credentials.gid, pid, comm: connection::comm(pid) };
+        let mut connection = Connection::new(fd, process);
+        self.driver.event(Event::ClientConnected { client: id, peer });
+        if let Some((_, reason)) = self.driver.closing.pop() {
+            connection.refuse(-libc::EACCES, reason);
+            return;
+        }
+        let token = CLIENTS + 2 * id.0;
+        connection.interest = EventFlags::IN;
+        let socket = epoll::add(&self.epoll, &connection.fd, EventData::new_u64(token), EventFlags::IN);
+        let process = connection.process.as_ref().map_or(Ok(()), |process| {
+            epoll::add(&self.epoll, process, EventData::new_u64(token + 1), EventFlags::IN)
+        });
+        self.connections.insert(id, connection);
+        if socket.and(process).is_err() {
+            self.close(id);
+        }
+    }
+
+    fn serve(&mut self, token: u64, flags: EventFlags) {
+        let id = ClientId((token - CLIENTS) / 2);
+        if token % 2 == 1 {
+            self.close(id);
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            match connection.read(id, &mut self.driver, &self.greeting) {
+                Fate::Lives { .. } => {}
+                Fate::Ends(why) => {
+                    if why == Why::Protocol {
+                        self.protocol_errors += 1;
+                        self.warn("protocol", "a client sent what is no message, and was closed".into());
+                    }
+                    self.close(id);
+                    return;
+                }
+            }
+        }
+        self.driver.awake.insert(id);
+    }
+
+    /// Brings what waits to those who can take it.
+    fn deliver(&mut self) {
+        for id in std::mem::take(&mut self.driver.awake) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let Fate::Lives { full } = connection.write(id, &mut self.driver) else {
+                self.close(id);
+                continue;
+            };
+            let mut interest = EventFlags::empty();
+            interest.set(EventFlags::IN, Connection::may_read(id, &self.driver));
+            interest.set(EventFlags::OUT, full);
+            if interest != connection.interest {
+                connection.interest = interest;
+                let data = EventData::new_u64(CLIENTS + 2 * id.0);
+                if epoll::modify(&self.epoll, &connection.fd, data, interest).is_err() {
+                    self.close(id);
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, id: ClientId) {
+        // Closing the descriptors takes them out of epoll: nobody else here has them.
+        if self.connections.remove(&id).is_some() {
+            self.driver.event(Event::ClientGone { client: id });
+        }
+    }
+
+    fn warn(&mut self, kind: &'static str, text: String) {
+        self.driver.log(&Record { level: Level::Warning, kind, text, suppressed: 0 });
+    }
+}
+
+fn signals() -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
