@@ -364,17 +364,6 @@ int ibv_sa_notice_gid(const struct ibv_sa_event *event,
 int ibv_sa_notice_issuer(const struct ibv_sa_event *event, union ibv_gid *gid, uint16_t *lid);
 
 /**
- * A line about an event for people: what happened, to whom, who says so. As snprintf(3) does it.
- *
- * @param event  an event, or a copy of one, whose attr is readable
- * @param text   where the line goes, cut to size - 1 bytes and a NUL; NULL if size is 0
- * @param size   bytes at text
- *
- * Returns the length of the whole line, or -1 with errno EINVAL: NULL.
- */
-int ibv_sa_event_text(const struct ibv_sa_event *event, char *text, size_t size);
-
-/**
  * The name of a trap, for example "GID in service".
  *
  * @param trap_number  in network order

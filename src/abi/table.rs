@@ -224,7 +224,6 @@ sa {
     "IBV_SA_1.0" fn ibv_sa_create_event_channel() -> *mut ibv_sa_event_channel, fails null;
     "IBV_SA_1.0" fn ibv_sa_destroy_event_channel(channel: *mut ibv_sa_event_channel) -> (), fails void;
     "IBV_SA_1.0" fn ibv_sa_event_str(event: *const ibv_sa_event) -> *const c_char, fails unknown;
-    "IBV_SA_1.0" fn ibv_sa_event_text(event: *const ibv_sa_event, text: *mut c_char, size: usize) -> c_int, fails minus1;
     "IBV_SA_1.0" fn ibv_sa_free_id(id: *mut ibv_sa_id) -> c_int, fails minus1;
     "IBV_SA_1.0" fn ibv_sa_get_event(channel: *mut ibv_sa_event_channel, event: *mut *mut ibv_sa_event) -> c_int, fails minus1;
     "IBV_SA_1.0" fn ibv_sa_notice_gid(event: *const ibv_sa_event, gid: *mut ibv_gid) -> c_int, fails minus1;

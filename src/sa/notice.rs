@@ -1,11 +1,9 @@
 //! What a notice says, decoded. An event need not be one of the table's: a copy will do.
 
-use std::fmt::Write;
-
 use ibv_sa_wire::{Gid, Notice};
 use zerocopy::FromBytes;
 
-use crate::abi::{c_char, c_int, ibv_gid};
+use crate::abi::{c_int, ibv_gid};
 use crate::boundary::set_errno;
 use crate::sa::types::*;
 use crate::sa::{answer, contained};
@@ -79,23 +77,6 @@ pub unsafe extern "C-unwind" fn ibv_sa_notice_issuer(
     unsafe { issuer(event, gid, lid) }
 }
 
-/// A line about an event for people: what happened, to whom, who says so. As snprintf(3) does it.
-///
-/// @param event  an event, or a copy of one, whose attr is readable
-/// @param text   where the line goes, cut to size - 1 bytes and a NUL; NULL if size is 0
-/// @param size   bytes at text
-///
-/// Returns the length of the whole line, or -1 with errno EINVAL: NULL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn ibv_sa_event_text(
-    event: *const ibv_sa_event,
-    text: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: the caller passes an event and `size` bytes.
-    unsafe { line(event, text, size) }
-}
-
 #[repr(C)]
 enum Number {
     Trap,
@@ -157,74 +138,4 @@ unsafe extern "C" fn issuer(event: *const ibv_sa_event, gid: *mut ibv_gid, lid: 
 
 fn in_c(gid: Gid) -> ibv_gid {
     ibv_gid { raw: gid.0 }
-}
-
-/// Memory of the program's, filled as far as it goes.
-struct Line<'a> {
-    room: &'a mut [u8],
-    length: usize,
-}
-
-impl Write for Line<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        // The last byte is for the NUL.
-        let end = self.room.len().saturating_sub(1);
-        if let Some(room) = self.room.get_mut(self.length..end) {
-            let fits = room.len().min(text.len());
-            room[..fits].copy_from_slice(&text.as_bytes()[..fits]);
-        }
-        self.length += text.len();
-        Ok(())
-    }
-}
-
-/// # Safety
-/// As [`of`]; `text` has `size` writable bytes.
-#[inline(never)]
-unsafe extern "C" fn line(event: *const ibv_sa_event, text: *mut c_char, size: usize) -> c_int {
-    let written = contained(|| {
-        if event.is_null() || text.is_null() && size != 0 {
-            return Err(libc::EINVAL);
-        }
-        // SAFETY: as the caller promises; the program sees bytes in it that were not initialised as zeros or text.
-        let (notice, event, room) = unsafe {
-            let room =
-                if size == 0 { &mut [][..] } else { std::slice::from_raw_parts_mut(text.cast(), size) };
-            (of(event), &*event, room)
-        };
-        let mut line = Line { room, length: 0 };
-        let _ = match notice {
-            Some(notice) => write!(line, "{notice}"),
-            None => write!(line, "{}", crate::sa::text::of_event(event)),
-        };
-        if event.status != 0 {
-            // SAFETY: a C string of the library.
-            let status =
-                unsafe { std::ffi::CStr::from_ptr(crate::sa::text::ibv_sa_status_str(event.status)) };
-            let _ = write!(line, ": {}", status.to_str().unwrap_or_default());
-        }
-        let length = line.length;
-        if let Some(end) = length.min(size.wrapping_sub(1)).checked_add(0).filter(|_| size != 0) {
-            line.room[end] = 0;
-        }
-        Ok(length as c_int)
-    });
-    written.unwrap_or_else(|error| {
-        set_errno(error);
-        -1
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_cut_and_its_whole_length_told() {
-        let mut room = [7_u8; 6];
-        let mut line = Line { room: &mut room, length: 0 };
-        write!(line, "abc{}", "defgh").unwrap();
-        assert_eq!(line.length, 8);
-        assert_eq!(&room, b"abcde\x07");
-    }
 }

@@ -3,9 +3,8 @@
 //! The pointer to them lies where fork wipes it ([`state`]): a child begins with none, and no lock is inherited held.
 //! Its parent's are left behind in it; their addresses are still known, so that a child that uses one is told EBADF.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sa::channel::Channel;
 use crate::sa::event::Event;
@@ -19,7 +18,7 @@ pub(crate) struct Process {
     id_slabs: Slabs,
     event_slabs: Slabs,
     /// The lock that is held for a moment only, see [`Process::locked`].
-    tables: Mutex<Option<Tables>>,
+    tables: Mutex<Tables>,
     /// What this process has inherited from its parent by fork, and that from its own.
     inherited: *const Process,
     /// A missing daemon is spoken of once, until there was one.
@@ -28,6 +27,12 @@ pub(crate) struct Process {
 
 // SAFETY: `inherited` points at a mapping that is never unmapped and of which only atomics are read.
 unsafe impl Sync for Process {}
+
+/// The lock is given back before signals are handled again.
+struct Held {
+    tables: MutexGuard<'static, Tables>,
+    _quiet: sys::Quiet,
+}
 
 pub(crate) struct Tables {
     pub(crate) channels: Pool<Channel>,
@@ -54,7 +59,12 @@ pub(crate) fn get() -> Result<&'static Process, libc::c_int> {
             channel_slabs: Slabs::of::<Channel>(),
             id_slabs: Slabs::of::<Id>(),
             event_slabs: Slabs::of::<Event>(),
-            tables: Mutex::new(None),
+            tables: Mutex::new(Tables {
+                channels: Pool::new(&raw const (*fresh).channel_slabs),
+                ids: Pool::new(&raw const (*fresh).id_slabs),
+                events: Pool::new(&raw const (*fresh).event_slabs),
+                made: 0,
+            }),
             inherited,
             missed_aloud: AtomicBool::new(false),
         })
@@ -86,14 +96,14 @@ pub(crate) enum Kind {
 impl Process {
     /// Runs `work` on the tables. Short, without a wait: no signal is handled in this thread meanwhile.
     pub(crate) fn locked<R>(&'static self, work: impl FnOnce(&mut Tables) -> R) -> R {
-        let _quiet = sys::Quiet::new();
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        work(tables.get_or_insert_with(|| Tables {
-            channels: Pool::new(&self.channel_slabs),
-            ids: Pool::new(&self.id_slabs),
-            events: Pool::new(&self.event_slabs),
-            made: 0,
-        }))
+        let mut held = self.hold();
+        work(&mut held.tables)
+    }
+
+    #[inline(never)]
+    fn hold(&'static self) -> Held {
+        let quiet = sys::Quiet::new();
+        Held { tables: self.tables.lock().unwrap_or_else(PoisonError::into_inner), _quiet: quiet }
     }
 
     fn slabs(&self, kind: Kind) -> &Slabs {

@@ -55,12 +55,8 @@ fn one(tables: &mut Tables, index: u32, packet: Option<&[u8]>) {
         }
         (Some(Ok(ServerMessage::Refused(refused))), false) => lost(tables, index, refused.status),
         (Some(Ok(message)), true) => said(tables, index, &message),
-        (bad, _) => {
-            let why = match bad {
-                Some(Err(error)) => format!("{error}"),
-                _ => "a message out of turn".into(),
-            };
-            say(&format!("the daemon sent what it must not ({why}); the connection is closed"));
+        _ => {
+            say("the daemon sent what is no message, or out of turn: the connection is closed");
             lost(tables, index, -libc::ENETRESET);
         }
     }

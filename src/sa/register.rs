@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 
 use ibv_sa_wire::filter::component;
-use ibv_sa_wire::proto::{ClientMessage, MAX_REQUEST, PortSelector, Register};
+use ibv_sa_wire::proto::{PortSelector, Register};
 use ibv_sa_wire::{Filter, Gid, Guid, LidRange, Subject, Trap};
 
 use crate::abi::*;
@@ -198,14 +198,6 @@ fn insert(tables: &mut Tables, channel: u32, wanted: Wanted) -> Result<*mut ibv_
     tables.made += 1;
     let id = tables.ids.get_mut(index);
     id.register.id = tables.made << 24 | u64::from(index);
-    // What the daemon would take for another protocol is refused here.
-    let mut packet = [0; MAX_REQUEST];
-    let message = ClientMessage::Register(id.register);
-    let length = message.encode(&mut packet);
-    if ClientMessage::decode(&packet[..length]) != Ok(message) {
-        tables.ids.remove(index);
-        return Err(libc::EINVAL);
-    }
     if first != NONE {
         tables.ids.get_mut(first).previous = index;
     }

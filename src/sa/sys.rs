@@ -23,6 +23,7 @@ unsafe extern "C-unwind" {
 pub(crate) struct Quiet(libc::sigset_t);
 
 impl Quiet {
+    #[inline(never)]
     pub(crate) fn new() -> Self {
         // SAFETY: both sets are initialised before use (pthread_sigmask(3)).
         unsafe {
@@ -36,6 +37,7 @@ impl Quiet {
 }
 
 impl Drop for Quiet {
+    #[inline(never)]
     fn drop(&mut self) {
         // SAFETY: restores the mask that `new` has read.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };

@@ -73,7 +73,8 @@ pub(crate) enum Found {
 }
 
 pub(crate) struct Pool<T: 'static> {
-    slabs: &'static Slabs,
+    /// Beside the pool, never unmapped.
+    slabs: *const Slabs,
     /// Cells that were ever in use.
     ever: u32,
     free_first: u32,
@@ -83,14 +84,22 @@ pub(crate) struct Pool<T: 'static> {
 }
 
 impl<T> Pool<T> {
-    pub(crate) fn new(slabs: &'static Slabs) -> Self {
+    /// # Safety
+    /// The slabs are there as long as the pool, and no other pool's.
+    pub(crate) unsafe fn new(slabs: *const Slabs) -> Self {
         let _values = std::marker::PhantomData;
         Self { slabs, ever: 0, free_first: NONE, free_last: NONE, free: 0, _values }
     }
 
+    fn slabs(&self) -> &Slabs {
+        // SAFETY: as whoever made the pool has promised.
+        unsafe { &*self.slabs }
+    }
+
     fn cell(&self, index: u32) -> *mut Cell<T> {
         let (slab, number) = slab_of(index);
-        let begin: *mut Cell<T> = std::ptr::with_exposed_provenance_mut(self.slabs.begin[slab].load(Relaxed));
+        let begin: *mut Cell<T> =
+            std::ptr::with_exposed_provenance_mut(self.slabs().begin[slab].load(Relaxed));
         debug_assert!(!begin.is_null());
         // SAFETY: the slab exists (every index that is handed out has a cell) and has this many cells.
         unsafe { begin.add(number as usize) }
@@ -98,7 +107,7 @@ impl<T> Pool<T> {
 
     /// What is at this address.
     pub(crate) fn find(&self, address: usize) -> Found {
-        match self.slabs.index_of(address) {
+        match self.slabs().index_of(address) {
             None => Found::Foreign,
             // SAFETY: cells that were ever in use are initialised.
             Some(index) if index < self.ever && unsafe { (*self.cell(index)).used } => Found::Used(index),
@@ -144,9 +153,9 @@ impl<T> Pool<T> {
         if slab >= SLABS {
             return false;
         }
-        if self.slabs.begin[slab].load(Relaxed) == 0 {
+        if self.slabs().begin[slab].load(Relaxed) == 0 {
             let Some(memory) = from_kernel(cells(slab) as usize * size_of::<Cell<T>>()) else { return false };
-            self.slabs.begin[slab].store(memory, Release);
+            self.slabs().begin[slab].store(memory, Release);
         }
         true
     }
@@ -210,7 +219,8 @@ mod tests {
     use super::*;
 
     fn pool() -> Pool<[u64; 3]> {
-        Pool::new(Box::leak(Box::new(Slabs::of::<[u64; 3]>())))
+        // SAFETY: leaked, and nobody else's.
+        unsafe { Pool::new(Box::leak(Box::new(Slabs::of::<[u64; 3]>()))) }
     }
 
     #[test]
