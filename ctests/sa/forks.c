@@ -16,6 +16,7 @@ static void *make_noise(void *argument)
 		struct ibv_sa_id *id = make_id(noise, device, IBV_SA_SM_TRAP_CREATE_MC_GROUP, argument);
 
 		REQUIRE(ibv_sa_free_id(id) == 0);
+		usleep(2000);
 	}
 	return NULL;
 }

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	id = make_active(channel, device, IBV_SA_SM_TRAP_ALL, NULL);
 	server("live");
 	int fds = count_fds();
-	REQUIRE(pthread_create(&thread, NULL, reader, &thread) == 0);
+	REQUIRE(pthread_create(&thread, NULL, reader, &action) == 0);
 	wait_until_blocked();
 	REQUIRE(pthread_kill(thread, SIGUSR1) == 0);
 	REQUIRE(pthread_join(thread, &result) == 0);

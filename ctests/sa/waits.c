@@ -3,6 +3,7 @@
 // waits free|destroy self|other MILLISECONDS: the call waits until the event is acknowledged by another thread, after
 // so long. The event was taken by the thread that makes the call, or by the other. Signals do not interrupt it.
 
+#define _GNU_SOURCE
 #include "sa.h"
 
 static struct ibv_sa_event_channel *channel;

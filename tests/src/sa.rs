@@ -24,7 +24,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -48,11 +48,24 @@ pub struct ScriptedDaemon {
     dir: tempfile::TempDir,
 }
 
+/// A connection's way out. Nothing waits for a program that does not read.
+#[derive(Clone)]
+struct Out {
+    socket: Arc<OwnedFd>,
+    packets: mpsc::Sender<Packet>,
+}
+
+enum Packet {
+    Bytes(Vec<u8>),
+    /// To be answered when all before it is out.
+    Done(mpsc::Sender<()>),
+}
+
 struct Registration {
     id: u64,
     filter: Filter,
     connection: u64,
-    socket: Arc<OwnedFd>,
+    out: Out,
     notices: u64,
     live: bool,
 }
@@ -73,7 +86,7 @@ struct State {
     greeting: Greeting,
     register: Option<i32>,
     activate: Option<i32>,
-    connections: Vec<(u64, Arc<OwnedFd>)>,
+    connections: Vec<(u64, Out)>,
     connected: u64,
     registrations: Vec<Registration>,
     last: String,
@@ -187,20 +200,20 @@ fn accept_all(state: &Arc<Mutex<State>>) {
             thread::sleep(Duration::from_millis(2));
             continue;
         };
-        let socket = Arc::new(socket);
+        let out = Out::new(Arc::new(socket));
         let number = {
             let mut state = lock(state);
             state.connected += 1;
             let number = state.connected;
-            state.connections.push((number, socket.clone()));
+            state.connections.push((number, out.clone()));
             number
         };
         let state = state.clone();
-        thread::spawn(move || serve(&state, number, &socket));
+        thread::spawn(move || serve(&state, number, &out));
     }
 }
 
-fn serve(state: &Mutex<State>, number: u64, socket: &Arc<OwnedFd>) {
+fn serve(state: &Mutex<State>, number: u64, out: &Out) {
     loop {
         {
             let state = lock(state);
@@ -213,7 +226,7 @@ fn serve(state: &Mutex<State>, number: u64, socket: &Arc<OwnedFd>) {
                 continue;
             }
         }
-        if !readable(socket) {
+        if !readable(&out.socket) {
             continue;
         }
         // Read and done in one: an answer to a command is true of all that was sent before it.
@@ -222,12 +235,12 @@ fn serve(state: &Mutex<State>, number: u64, socket: &Arc<OwnedFd>) {
             continue;
         }
         let mut packet = [0; MAX_REQUEST];
-        let length = match recv(socket, &mut packet, RecvFlags::DONTWAIT) {
+        let length = match recv(&out.socket, &mut packet, RecvFlags::DONTWAIT) {
             Ok((_, 0)) | Err(_) => return state.end(number),
             Ok((_, length)) => length,
         };
         match ClientMessage::decode(&packet[..length]) {
-            Ok(message) => state.message(number, socket, message),
+            Ok(message) => state.message(number, out, message),
             Err(error) => {
                 eprintln!("the program sent what is no message: {error}");
                 return state.end(number);
@@ -259,69 +272,87 @@ fn control_all(state: &Arc<Mutex<State>>, control: &Arc<OwnedFd>) {
     }
 }
 
-/// Sends, and waits while the program's queue is full.
-fn say(socket: &OwnedFd, message: &ServerMessage) {
-    let mut packet = [0; MAX_PACKET];
-    let length = message.encode(&mut packet);
-    let _ = send(socket, &packet[..length], SendFlags::NOSIGNAL);
+impl Out {
+    fn new(socket: Arc<OwnedFd>) -> Out {
+        let (packets, queue) = mpsc::channel();
+        let to = socket.clone();
+        thread::spawn(move || {
+            for packet in queue {
+                match packet {
+                    Packet::Bytes(bytes) => drop(send(&to, &bytes, SendFlags::NOSIGNAL)),
+                    Packet::Done(done) => drop(done.send(())),
+                }
+            }
+        });
+        Out { socket, packets }
+    }
+
+    fn bytes(&self, bytes: &[u8]) {
+        let _ = self.packets.send(Packet::Bytes(bytes.into()));
+    }
+
+    fn say(&self, message: &ServerMessage) {
+        let mut packet = [0; MAX_PACKET];
+        let length = message.encode(&mut packet);
+        self.bytes(&packet[..length]);
+    }
+
+    /// What was said before is not lost with it.
+    fn end(&self) {
+        let (done, ended) = mpsc::channel();
+        let _ = self.packets.send(Packet::Done(done));
+        let _ = ended.recv_timeout(Duration::from_secs(1));
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
 }
 
 impl State {
-    fn message(&mut self, number: u64, socket: &Arc<OwnedFd>, message: ClientMessage) {
+    fn message(&mut self, number: u64, out: &Out, message: ClientMessage) {
         match message {
-            ClientMessage::Hello(_) => self.greet(socket),
-            ClientMessage::Register(register) => self.register(number, socket, register),
+            ClientMessage::Hello(_) => self.greet(out),
+            ClientMessage::Register(register) => self.register(number, out, register),
             ClientMessage::Unregister(unregister) => {
-                for one in self.registrations.iter_mut().filter(|one| one.id == unregister.id) {
-                    assert!(one.live && one.connection == number, "an Unregister of nothing");
-                    one.live = false;
+                let own = |one: &&mut Registration| one.live && one.connection == number;
+                let mut own = self.registrations.iter_mut().rev().filter(own);
+                match own.find(|one| one.id == unregister.id) {
+                    Some(one) => one.live = false,
+                    None => eprintln!("an Unregister of nothing: {}", unregister.id),
                 }
-                say(socket, &ServerMessage::Unregistered(Unregistered { id: unregister.id }));
+                out.say(&ServerMessage::Unregistered(Unregistered { id: unregister.id }));
             }
             ClientMessage::StatusQuery(_) => {}
         }
     }
 
-    fn greet(&mut self, socket: &OwnedFd) {
+    fn greet(&mut self, out: &Out) {
         match self.greeting.clone() {
-            Greeting::Welcome(version) => say(
-                socket,
-                &ServerMessage::Welcome(Welcome {
-                    version,
-                    features: 0,
-                    instance: 1,
-                    max_registrations: 1000,
-                    max_queued: 1000,
-                }),
-            ),
+            Greeting::Welcome(version) => out.say(&ServerMessage::Welcome(Welcome {
+                version,
+                features: 0,
+                instance: 1,
+                max_registrations: 1000,
+                max_queued: 1000,
+            })),
             Greeting::Silent => {}
             Greeting::Garbage => {
-                let _ = send(socket, b"HTTP/1.1 400 Bad Request\r\n", SendFlags::NOSIGNAL);
+                out.bytes(b"HTTP/1.1 400 Bad Request\r\n");
             }
             Greeting::Refuse(errno, text) => {
-                say(socket, &ServerMessage::Refused(Refused::new(-errno, &text)));
+                out.say(&ServerMessage::Refused(Refused::new(-errno, &text)));
             }
         }
     }
 
-    fn register(&mut self, connection: u64, socket: &Arc<OwnedFd>, register: Register) {
+    fn register(&mut self, connection: u64, out: &Out, register: Register) {
         let Register { id, flags, port, filter } = register;
         self.last = format!("port {port:?} flags {flags} {filter:?}");
-        assert!(!self.registrations.iter().any(|one| one.id == id && one.live), "id {id} is in use");
-        let live = self.register == Some(0);
-        self.registrations.push(Registration {
-            id,
-            filter,
-            connection,
-            socket: socket.clone(),
-            notices: 0,
-            live,
-        });
+        let live = matches!(self.register, Some(0) | None);
+        self.registrations.push(Registration { id, filter, connection, out: out.clone(), notices: 0, live });
         if let Some(status) = self.register {
-            say(socket, &ServerMessage::Registered(Registered { id, status }));
+            out.say(&ServerMessage::Registered(Registered { id, status }));
         }
-        if let Some(status) = self.activate.filter(|_| live) {
-            say(socket, &ServerMessage::StatusChange(StatusChange { id, status }));
+        if let Some(status) = self.activate.filter(|_| self.register == Some(0)) {
+            out.say(&ServerMessage::StatusChange(StatusChange { id, status }));
         }
     }
 
@@ -333,8 +364,8 @@ impl State {
     }
 
     fn close(&mut self) {
-        for (number, socket) in std::mem::take(&mut self.connections) {
-            let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Both);
+        for (number, out) in std::mem::take(&mut self.connections) {
+            out.end();
             self.end(number);
         }
     }
@@ -367,13 +398,13 @@ impl State {
             ["status", which, status] => {
                 for one in self.meant(number(which) as usize) {
                     let change = StatusChange { id: one.id, status: number(status) as i32 };
-                    say(&one.socket, &ServerMessage::StatusChange(change));
+                    one.out.say(&ServerMessage::StatusChange(change));
                 }
             }
             ["overflow", which, lost] => {
                 for one in self.meant(number(which) as usize) {
                     let overflow = Overflow { id: one.id, lost: number(lost) as u64 };
-                    say(&one.socket, &ServerMessage::Overflow(overflow));
+                    one.out.say(&ServerMessage::Overflow(overflow));
                 }
             }
             ["register", "silent"] => self.register = None,
@@ -388,8 +419,8 @@ impl State {
                 self.greeting = Greeting::Refuse(number(errno) as i32, words[3..].join(" "));
             }
             ["garbage"] => {
-                for (_, socket) in &self.connections {
-                    let _ = send(socket, b"garbage", SendFlags::NOSIGNAL);
+                for (_, out) in &self.connections {
+                    out.bytes(b"garbage");
                 }
             }
             ["close"] => self.close(),
@@ -416,7 +447,7 @@ impl State {
             one.notices += 1;
             let event =
                 NoticeEvent { id: one.id, sequence: one.notices, time_ns: 0, source_lid: 1, notice: *notice };
-            say(&one.socket, &ServerMessage::Notice(event));
+            one.out.say(&ServerMessage::Notice(event));
         }
     }
 }

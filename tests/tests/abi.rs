@@ -4,12 +4,39 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use ibv_sa_symbols::{signatures, table};
 use ibv_sa_tests::{Compiler, Flavour, Run, cc, cc_with, path, root, scripted, shim, tool};
 
 #[test]
 fn the_installed_header_has_the_layouts() {
     for compiler in [Compiler::Gcc, Compiler::Clang] {
         Run::new(cc_with(compiler, "ctests/abi/layout.c", &[])).run().assert_ok();
+    }
+}
+
+#[test]
+fn our_own_header_has_the_layouts_and_big_endian_constants() {
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        Run::new(cc_with(compiler, "ctests/abi/sa_layout.c", &["-std=c11"])).run().assert_ok();
+        Run::new(cc_with(compiler, "ctests/abi/sa_layout.cpp", &["-std=c++17"])).run().assert_ok();
+    }
+}
+
+#[test]
+fn our_own_header_has_the_signatures_of_the_table() {
+    let header = std::fs::read_to_string(path("include/infiniband/ibv_sa.h")).expect("the header");
+    let (text, names) = signatures::source(&table(), &header);
+    let missing: Vec<String> = table()
+        .into_iter()
+        .filter(|symbol| symbol.section == "sa" && !names.contains(&symbol.name))
+        .map(|symbol| symbol.name)
+        .collect();
+    assert!(missing.is_empty(), "not declared: {missing:?}");
+    std::fs::create_dir_all(path("build/ctests")).expect("build/ctests can be made");
+    std::fs::write(path("build/ctests/sa_signatures.c"), format!("#include <infiniband/ibv_sa.h>\n{text}"))
+        .expect("the file can be written");
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        cc_with(compiler, "build/ctests/sa_signatures.c", &["-c"]);
     }
 }
 

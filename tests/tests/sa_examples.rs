@@ -1,0 +1,131 @@
+//! The programs of `ctests/examples`, compiled with both compilers and run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use ibv_sa_tests::{
+    Compiler, FLAVOURS, Flavour, ScriptedDaemon, cc_with, sa_program, scripted_dir, shim_dir,
+};
+
+/// A program with which a test talks.
+struct Talk {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Talk {
+    fn start(daemon: &ScriptedDaemon, example: &str, flavour: Flavour) -> Talk {
+        let program = sa_program(&format!("ctests/examples/{example}.c"), flavour, &[]);
+        let libraries = format!("{}:{}", shim_dir(flavour).display(), scripted_dir().display());
+        // A test that fails ends its program too.
+        let mut child = Command::new("timeout")
+            .arg("60")
+            .arg(program)
+            .args(["ibsim0", "1"])
+            .env("LD_LIBRARY_PATH", libraries)
+            .env("IBV_SA_SOCKET", daemon.socket())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (stdin, stdout) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        Talk { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    #[track_caller]
+    fn hears(&mut self, wanted: &str) {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        assert_eq!(line.trim_end(), wanted);
+    }
+
+    fn says(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").expect("it reads");
+    }
+}
+
+#[test]
+fn gid_watch() {
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let mut talk = Talk::start(&daemon, "gid_watch", flavour);
+        talk.hears("registration active (in): active");
+        talk.hears("registration active (out): active");
+        daemon.command("notice 0 64 fe80::10:7");
+        talk.hears("GID in service: fe80::10:7");
+        daemon.command("notice 0 65 fe80::10:7");
+        talk.hears("GID out of service: fe80::10:7");
+        daemon.command("overflow 1 3");
+        talk.hears("notices lost (in): notices were lost: events were not got in time");
+        daemon.command("close");
+        for which in ["out", "in"] {
+            talk.hears(&format!(
+                "registration lost ({which}): lost: the SM changed, or the daemon; register again"
+            ));
+        }
+        talk.hears("registration active (out): active");
+        talk.hears("registration active (in): active");
+        let _ = talk.child.kill();
+        let _ = talk.child.wait();
+    }
+}
+
+#[test]
+fn path_cache() {
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let mut talk = Talk::start(&daemon, "path_cache", flavour);
+        talk.hears("cache emptied: registration active");
+        talk.hears("cache emptied: registration active");
+        for (gid, answer) in [("fe80::7", "asked for"), ("fe80::7", "known"), ("fe80::8", "asked for")] {
+            talk.says(gid);
+            talk.hears(&format!("{gid}: {answer}"));
+        }
+        daemon.command("notice 0 65 fe80::7");
+        talk.hears("entry dropped: GID out of service");
+        daemon.command("notice 0 64 fe80::7");
+        talk.hears("not cached: GID in service");
+        for (gid, answer) in [("fe80::7", "asked for"), ("fe80::8", "known")] {
+            talk.says(gid);
+            talk.hears(&format!("{gid}: {answer}"));
+        }
+        daemon.command("overflow 2 1");
+        talk.hears("cache emptied: notices lost");
+        talk.says("fe80::8");
+        talk.hears("fe80::8: asked for");
+        drop(talk.stdin);
+        assert!(talk.child.wait().expect("it ends").success());
+        while daemon.command("live") != "0" {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn one_loop() {
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let outcome = daemon.program("one_loop", flavour).run().assert_ok();
+        let wanted = "SA: registration active: active\nSA: GID out of service: look again\n\
+                      device: port active\ncompletion: wr_id 42\ndevice: fatal error\nend\n";
+        let wanted = wanted.replace("port active", "scripted").replace("fatal error", "scripted");
+        assert_eq!(outcome.stdout, wanted, "{outcome}");
+    }
+}
+
+#[test]
+fn clang_takes_the_examples_and_the_programs_of_the_tests() {
+    let dir = format!("-L{}", shim_dir(Flavour::Release).display());
+    for folder in ["ctests/examples", "ctests/sa"] {
+        let mut seen = 0;
+        for entry in std::fs::read_dir(ibv_sa_tests::path(folder)).expect("readable") {
+            let name = entry.expect("an entry").file_name().into_string().expect("UTF-8");
+            if name.ends_with(".c") {
+                cc_with(Compiler::Clang, &format!("{folder}/{name}"), &[&dir, "-libv_sa"]);
+                seen += 1;
+            }
+        }
+        assert!(seen >= 3, "only {seen} programs in {folder}");
+    }
+}
