@@ -111,7 +111,15 @@ fn an_installed_copy_links_with_pkg_config_alone() {
     let version = version.lines().find_map(|line| line.strip_prefix("version = ")).expect("a version");
     assert_eq!(run.stdout, format!("version {}\nscr0\nscr1\nibsim0\n", version.trim_matches('"')));
 
+    // Each function has a manual page, whose NAME has it.
+    for symbol in table().iter().filter(|symbol| symbol.section == "sa") {
+        let page = prefix.join(format!("share/man/man3/{}.3", symbol.name));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        let name = text.split(".SH ").find(|section| section.starts_with("NAME")).expect("a NAME section");
+        assert!(name.contains(&symbol.name), "{}: {name}", symbol.name);
+    }
+
     make("uninstall");
-    let left = Command::new(tool("find")).arg(&prefix).args(["-type", "f"]).output().expect("find runs");
+    let left = Command::new(tool("find")).arg(&prefix).args(["-not", "-type", "d"]).output().expect("find runs");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
