@@ -120,6 +120,7 @@ fn an_installed_copy_links_with_pkg_config_alone() {
     }
 
     make("uninstall");
-    let left = Command::new(tool("find")).arg(&prefix).args(["-not", "-type", "d"]).output().expect("find runs");
+    let left =
+        Command::new(tool("find")).arg(&prefix).args(["-not", "-type", "d"]).output().expect("find runs");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ibv_sa_tests::{FLAVOURS, Outcome, ScriptedDaemon};
+use ibv_sa_tests::{FLAVOURS, Flavour, Outcome, Run, ScriptedDaemon, sa_program, shim_dir, tool};
 
 /// Runs a program with each flavour, each with a daemon of its own; all must end well.
 fn good(program: &str, args: &[&str]) -> Vec<Outcome> {
@@ -114,4 +114,36 @@ fn memory_and_descriptors_stay_flat() {
     let (registrations, channels) =
         if std::env::var_os("SOAK").is_some() { ("100000", "10000") } else { ("10000", "2000") };
     quiet("rounds", &[registrations, channels]);
+}
+
+/// Neither finds anything in the program's memory.
+#[test]
+fn under_valgrind_and_the_sanitizers() {
+    let programs = [
+        ("basic", &[][..]),
+        ("acks", &[]),
+        ("statuses", &[]),
+        ("reconnect", &[]),
+        ("waits", &["free", "other", "50"]),
+    ];
+    for (program, args) in programs {
+        let source = format!("ctests/sa/{program}.c");
+        for sanitizer in ["-fsanitize=address,undefined", "-fsanitize=thread"] {
+            let daemon = ScriptedDaemon::start();
+            let exe = sa_program(&source, Flavour::Release, &[sanitizer]);
+            let run = daemon.run(exe, Flavour::Release).args(args).env("ASAN_OPTIONS", "detect_leaks=0");
+            let outcome = run.timeout(Duration::from_secs(60)).run().assert_ok();
+            assert_eq!(outcome.stdout, "good\n", "{outcome}");
+            assert!(
+                !outcome.stderr.contains("ERROR") && !outcome.stderr.contains("runtime error"),
+                "{outcome}"
+            );
+        }
+        let daemon = ScriptedDaemon::start();
+        let exe = sa_program(&source, Flavour::Debug, &[]);
+        let run = Run::new(tool("valgrind")).args(["-q", "--error-exitcode=98"]).arg(exe).args(args);
+        let run = daemon.with_daemon(run).library_path(shim_dir(Flavour::Debug));
+        let outcome = run.timeout(Duration::from_secs(120)).run().assert_ok();
+        assert_eq!(outcome.stdout, "good\n", "{outcome}");
+    }
 }
