@@ -66,9 +66,10 @@ soak:
 test-style:
 	tools/style.sh
 
-##   test-unit     Rust unit tests
+##   test-unit     Rust unit tests; and all interleavings of the ledger's shared structures (loom)
 test-unit:
 	$(CARGO) test -q --workspace --exclude ibv-sa-tests
+	RUSTFLAGS="--cfg loom" $(CARGO) test -q -p ibv-sa-ledger --release --lib --target-dir target/loom
 
 ##   test-host     C programs under the shim on this host, with the scripted provider
 test-host: flavours scripted build/release/ibv-sa

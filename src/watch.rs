@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use ibv_sa_ledger::{AckMode, Handed, Ledger, Thread, Token, Wait, What};
+use ibv_sa_ledger::{AckMode, Handed, Ledger, OpenNow, Thread, Token, Wait, What};
 use ibv_sa_report::lines;
 
 use crate::boundary::{contain, faulted, uncancelled};
@@ -19,7 +19,7 @@ const RUNNING: u32 = 1;
 const KNOCK: u32 = 2;
 
 /// Until the next held ack goes on, if the one before did not end the wait.
-const NEXT_ACK: u64 = 20_000_000;
+const NEXT_ACK: u64 = 100_000_000;
 /// Until a thread is looked at again that was not found waiting.
 const LOOK_AGAIN: u64 = 500_000_000;
 
@@ -135,41 +135,38 @@ fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
     match place_of(wait.by.tid, address, size_of_kind(kind)) {
         Where::Ended => return ledger.destroy_left(wait.token),
         // In the kernel, in a signal handler, or back already.
-        Where::Elsewhere => return ledger.looked_at(wait.token, now + LOOK_AGAIN, false),
+        Where::Elsewhere => {
+            return ledger.looked_at(&Wait { next_at: now + LOOK_AGAIN, idle: 0, ..*wait });
+        }
         Where::Waiting | Where::Unknown => {}
     }
     let waited = now.saturating_sub(wait.since);
-    let mut next = wait.since + 2 * waited.max(patience());
-    let mut told = false;
+    let mut seen = Wait { next_at: wait.since + 2 * waited.max(patience()), idle: 0, ..*wait };
     let mut handed = ledger.pair(wait.token);
-    if let Some(open) = ledger.open_now(wait.token) {
-        if open.events != 0 || open.completions != 0 {
-            if settings::get().ack == AckMode::Rescue {
-                add(&mut handed, rescue(ledger, wait, now));
-                next = now + NEXT_ACK;
-            } else if let Some(text) = waiting(ledger, wait.token, &wait.by, waited, &open, now) {
-                let context = ledger.object_name(wait.token).map_or(0, |name| name.context.id);
-                // The first time it is an incident; later it is the same one still.
-                if wait.told == 0 {
-                    tell::incident(ledger, What::DestroyWaits, context, wait.by.tid, &text);
-                } else {
-                    tell::line(ledger, &text);
-                }
-                told = true;
+    let Some(open) = ledger.open_now(wait.token) else { return };
+    if open.events != 0 || open.completions != 0 {
+        if settings::get().ack == AckMode::Rescue {
+            add(&mut handed, rescue(ledger, wait, &open, now));
+            seen.next_at = now + NEXT_ACK;
+        } else if let Some(text) = waiting(ledger, wait.token, &wait.by, waited, &open, now) {
+            let context = ledger.object_name(wait.token).map_or(0, |name| name.context.id);
+            // The first time it is an incident; later it is the same one still.
+            if wait.told == 0 {
+                tell::incident(ledger, What::DestroyWaits, context, wait.by.tid, &text);
+            } else {
+                tell::line(ledger, &text);
             }
-        } else if open.held != 0 {
-            let released = ledger.release_one(wait.token);
-            if released != Handed::default()
-                && let Some(name) = ledger.object_name(wait.token)
-            {
-                let text = lines::released(&name, &tell::person(&wait.by), waited);
-                tell::incident(ledger, What::AcksReleased, name.context.id, wait.by.tid, &text);
-            }
-            add(&mut handed, released);
-            next = now + NEXT_ACK;
+            seen.told += 1;
+        }
+    } else if open.held != 0 {
+        // An ack that our books have counted may be on its way still: only what does not change is a wait for nothing.
+        seen.idle = wait.idle + 1;
+        seen.next_at = now + NEXT_ACK;
+        if wait.idle != 0 {
+            add(&mut handed, release(ledger, wait, waited));
         }
     }
-    ledger.looked_at(wait.token, next, told);
+    ledger.looked_at(&seen);
     if handed != Handed::default() {
         // SAFETY: the destroying thread was found waiting in this object, or is by all that we know; each of these
         // acks is one that it waits for, so that it cannot go on before libibverbs has counted them.
@@ -182,18 +179,28 @@ fn add(handed: &mut Handed, more: Handed) {
     handed.completions += more.completions;
 }
 
-fn rescue(ledger: &Ledger, wait: &Wait, now: u64) -> Handed {
-    let mut handed = Handed::default();
-    let Some(open) = ledger.open_now(wait.token) else { return handed };
+/// One held ack of an object none of whose events is open.
+fn release(ledger: &Ledger, wait: &Wait, waited: u64) -> Handed {
+    let released = ledger.release_one(wait.token);
+    if released != Handed::default()
+        && let Some(name) = ledger.object_name(wait.token)
+    {
+        let text = lines::released(&name, &tell::person(&wait.by), waited);
+        tell::incident(ledger, What::AcksReleased, name.context.id, wait.by.tid, &text);
+    }
+    released
+}
+
+fn rescue(ledger: &Ledger, wait: &Wait, open: &OpenNow, now: u64) -> Handed {
+    let mut events = Vec::new();
     while let Some(taken) = ledger.rescue_event(wait.token, None) {
-        handed.events += 1;
-        say_rescued(ledger, wait.token, &taken_by(&taken, now).to_string(), wait.by.tid, ", is");
+        events.push(taken_by(&taken, now));
     }
-    handed.completions = ledger.rescue_completions(wait.token);
-    if handed.completions != 0 {
-        say_rescued(ledger, wait.token, &completions_taken(&open, now).to_string(), wait.by.tid, "");
-    }
-    handed
+    let unlisted = ledger.rescue_unlisted(wait.token);
+    let completions = ledger.rescue_completions(wait.token);
+    let taken = (completions != 0).then(|| completions_taken(open, now));
+    say_rescued(ledger, wait.token, wait.by.tid, &events, unlisted, taken);
+    Handed { events: events.len() as u32 + unlisted, completions }
 }
 
 /// Where a thread is that called a destroy.

@@ -42,7 +42,17 @@ fn is_nonblocking(fd: i32) -> bool {
 }
 
 fn is_readable(fd: i32) -> bool {
+    poll_now(fd) & libc::POLLIN != 0
+}
+
+/// Whether the device behind a context's descriptor is gone: the kernel says so by POLLERR (poll(2)).
+pub(crate) fn has_error(fd: i32) -> bool {
+    uncancelled(|| poll_now(fd)) & (libc::POLLERR | libc::POLLHUP) != 0
+}
+
+fn poll_now(fd: i32) -> i16 {
     let mut ready = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd; a timeout of 0 never waits.
-    unsafe { libc::poll(&mut ready, 1, 0) == 1 && ready.revents & libc::POLLIN != 0 }
+    unsafe { libc::poll(&mut ready, 1, 0) };
+    ready.revents
 }

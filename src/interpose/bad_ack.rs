@@ -35,29 +35,27 @@ pub(crate) fn report(ledger: &'static Ledger, ack: &Ack, event_type: Option<u32>
     }
 }
 
+/// Counted first: a program that does it all the time must not pay for texts that nobody reads.
 fn tell_of(ledger: &Ledger, ack: &Ack, fault: Fault, event_type: Option<u32>) {
-    let Some(name) = ledger.object_name(ack.token) else { return };
     let mode = settings::get().ack;
+    let calls = ledger.bad_call(ack.token);
+    if !tell::is_round(calls) && mode != AckMode::Abort {
+        return;
+    }
+    let Some(name) = ledger.object_name(ack.token) else { return };
     let held = match (mode, fault) {
         (AckMode::Forward | AckMode::Abort, _) | (_, Fault::OtherKind) => 0,
         (_, Fault::NotOpen { given, good, .. }) => given - good,
         (_, Fault::Destroyed { given }) => given,
     };
     let me = clock::me();
-    let (bad, told) = ledger.bad_acks(ack.token);
     let text = lines::bad_ack(&name, &tell::person(&me), event_type, fault, held, mode);
-    match told {
-        None => {
-            if let Some(place) = tell::incident(ledger, What::BadAck, name.context.id, me.tid, &text) {
-                ledger.bad_acks_are(ack.token, place);
-            }
+    if calls == 1 {
+        if let Some(place) = tell::incident(ledger, What::BadAck, name.context.id, me.tid, &text) {
+            ledger.bad_acks_are(ack.token, place);
         }
-        Some(place) => {
-            ledger.happened_again(place);
-            if tell::is_round(bad) {
-                tell::line(ledger, &format!("{text} ({bad} bad acks of it so far)"));
-            }
-        }
+    } else {
+        tell::line(ledger, &format!("{text} (bad ack number {calls} of it)"));
     }
     if mode == AckMode::Abort {
         // SAFETY: abort(3) has no preconditions.

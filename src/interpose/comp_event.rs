@@ -68,7 +68,7 @@ unsafe extern "C" fn got(cq: *mut ibv_cq) -> Handed {
             context
         };
         let now = clock::now();
-        handed.completions = ledger.comp_event_got(cq.addr(), context.addr(), clock::tid(), now);
+        handed.completions = ledger.comp_event_got(cq.addr(), context.addr(), (clock::tid(), clock::me), now);
         backlog::look(ledger, context.addr(), now);
     });
     handed

@@ -37,20 +37,22 @@ unsafe extern "C" fn no_device_list(num_devices: *mut c_int) -> *mut *mut ibv_de
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     let Some(function) = real::ibv_open_device() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let context = unsafe { function(device) };
     // SAFETY: NULL, or a context that the real function has just made.
-    unsafe { opened(context) };
+    unsafe { opened(context, began) };
     context
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let Some(function) = real::ibv_import_device() else { return absent!(null) };
+    let began = clock::now();
     // SAFETY: the caller's promises are those that the real function asks for.
     let context = unsafe { function(cmd_fd) };
     // SAFETY: NULL, or a context that the real function has just made.
-    unsafe { opened(context) };
+    unsafe { opened(context, began) };
     context
 }
 
@@ -82,14 +84,14 @@ extern "C" fn after_close(closing: Closing, result: c_int) {
 /// # Safety
 /// `context` is NULL or open.
 #[inline(never)]
-unsafe extern "C" fn opened(context: *mut ibv_context) {
+unsafe extern "C" fn opened(context: *mut ibv_context, began: u64) {
     if context.is_null() {
         return;
     }
     bookkeeping(|ledger| {
         // SAFETY: open, as the caller promises.
         unsafe {
-            ledger.context_opened(context.addr(), device_name(context));
+            ledger.context_opened(context.addr(), device_name(context), began);
             trampoline::watch(context, ledger);
         }
     });
@@ -114,7 +116,7 @@ pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context:
     if !ledger.knows_context(context.addr()) {
         // SAFETY: open, as the caller promises.
         unsafe {
-            ledger.context_adopted(context.addr(), device_name(context));
+            ledger.context_adopted(context.addr(), device_name(context), clock::now());
             trampoline::watch(context, ledger);
         }
     }

@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use ibv_sa_ledger::{AckMode, Destroying, Kind, Ledger, OpenNow, Sign, Thread, What};
+use ibv_sa_ledger::{AckMode, Destroying, Kind, Ledger, OpenNow, Sign, Taken, Thread, Token, What};
 use ibv_sa_report::lines::{self, CompletionsTaken, TakenBy};
 
 use crate::abi::*;
@@ -57,14 +57,30 @@ completed! {
 }
 
 /// Returns acks that are to be handed over before the real destroy.
+///
+/// # Safety
+/// `context` is open; it is the object's.
 #[inline(never)]
-pub(crate) extern "C" fn begin(kind: Kind, object: usize, events: u32, completions: u32) -> Destroying {
+pub(crate) unsafe extern "C" fn begin(
+    kind: Kind,
+    object: usize,
+    context: *mut ibv_context,
+    events: u32,
+    completions: u32,
+) -> Destroying {
     let mut destroying = Destroying::default();
     bookkeeping(|ledger| {
         let now = clock::now();
         destroying = ledger.destroy_begins(kind, object, (events, completions), clock::tid(), now);
         if destroying.may_wait {
-            prepare(ledger, &mut destroying, now);
+            // SAFETY: open, as the caller promises.
+            let fd = unsafe { (*context).async_fd };
+            if backlog::has_error(fd) {
+                let sign_of = "its async descriptor reports an error in";
+                removal::sign(ledger, context.addr(), Sign::PollError, sign_of);
+            } else {
+                prepare(ledger, &mut destroying, now);
+            }
         }
     });
     destroying
@@ -99,13 +115,13 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
     let me = clock::me();
     let token = destroying.token;
     let Some(name) = ledger.object_name(token) else { return };
-    if settings::get().ack == AckMode::Rescue {
+    if settings::get().ack == AckMode::Rescue && !destroying.acked_around {
         rescue_own(ledger, destroying, &me, now);
     }
     let Some(open) = ledger.open_now(token) else { return };
-    let mut told = false;
-    let own = open.listed.iter().find(|taken| taken.by.tid == me.tid);
-    let own_completions = open.completions != 0 && ledger.completions_all_by(token, me.tid);
+    let mut told = destroying.acked_around;
+    let own = open.listed.iter().find(|taken| taken.by.tid == me.tid).filter(|_| !told);
+    let own_completions = !told && open.completions != 0 && ledger.completions_all_by(token, me.tid);
     if own.is_some() || own_completions {
         let by = tell::person(&me);
         let event = own.map(|taken| TakenBy {
@@ -133,25 +149,30 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
 /// Acknowledges for the program what the destroying thread took itself.
 fn rescue_own(ledger: &Ledger, destroying: &mut Destroying, me: &Thread, now: u64) {
     let token = destroying.token;
+    let Some(open) = ledger.open_now(token) else { return };
+    let mut events = Vec::new();
     while let Some(taken) = ledger.rescue_event(token, Some(me.tid)) {
-        destroying.handed.events += 1;
-        say_rescued(ledger, destroying.token, &taken_by(&taken, now).to_string(), me.tid, ", is");
+        events.push(taken_by(&taken, now));
     }
-    if ledger.completions_all_by(token, me.tid) {
-        let Some(open) = ledger.open_now(token) else { return };
-        let rescued = ledger.rescue_completions(token);
-        if rescued != 0 {
-            destroying.handed.completions += rescued;
-            let taken = completions_taken(&open, now).to_string();
-            say_rescued(ledger, token, &taken, me.tid, "");
-        }
-    }
+    let own = ledger.completions_all_by(token, me.tid);
+    let completions = if own { ledger.rescue_completions(token) } else { 0 };
+    destroying.handed.events += events.len() as u32;
+    destroying.handed.completions += completions;
+    say_rescued(ledger, token, me.tid, &events, 0, (completions != 0).then(|| completions_taken(&open, now)));
 }
 
-/// `event` as its `Display` has it; `verb` is what a sentence needs after it.
-pub(crate) fn say_rescued(ledger: &Ledger, token: ibv_sa_ledger::Token, event: &str, tid: u32, verb: &str) {
-    if let Some(name) = ledger.object_name(token) {
-        let text = lines::rescued(&name, &format!("{event}{verb}"));
+pub(crate) fn say_rescued(
+    ledger: &Ledger,
+    token: Token,
+    tid: u32,
+    events: &[TakenBy],
+    unlisted: u32,
+    completions: Option<CompletionsTaken>,
+) {
+    if (!events.is_empty() || unlisted != 0 || completions.is_some())
+        && let Some(name) = ledger.object_name(token)
+    {
+        let text = lines::rescued(&name, events, unlisted, completions.as_ref());
         tell::incident(ledger, What::Rescued, name.context.id, tid, &text);
     }
 }
@@ -159,7 +180,7 @@ pub(crate) fn say_rescued(ledger: &Ledger, token: ibv_sa_ledger::Token, event: &
 /// The line about a destroy that waits, if there is something that it waits for.
 pub(crate) fn waiting(
     ledger: &Ledger,
-    token: ibv_sa_ledger::Token,
+    token: Token,
     by: &Thread,
     waited: u64,
     open: &OpenNow,
@@ -175,7 +196,7 @@ pub(crate) fn waiting(
         .then(|| lines::waits(&name, &tell::person(by), waited, &events, completions.as_ref()))
 }
 
-pub(crate) fn taken_by(taken: &ibv_sa_ledger::Taken, now: u64) -> TakenBy {
+pub(crate) fn taken_by(taken: &Taken, now: u64) -> TakenBy {
     TakenBy {
         event_type: taken.event_type,
         by: Some(tell::person(&taken.by)),
@@ -184,6 +205,6 @@ pub(crate) fn taken_by(taken: &ibv_sa_ledger::Taken, now: u64) -> TakenBy {
 }
 
 pub(crate) fn completions_taken(open: &OpenNow, now: u64) -> CompletionsTaken {
-    let one = |taken: &ibv_sa_ledger::Taken| (tell::person(&taken.by), now.saturating_sub(taken.at));
+    let one = |taken: &Taken| (tell::person(&taken.by), now.saturating_sub(taken.at));
     CompletionsTaken { number: open.completions, first: one(&open.first), last: one(&open.last) }
 }

@@ -131,7 +131,9 @@ macro_rules! destroys {
             }
             // SAFETY: the caller passes a live object; after the call it may be gone.
             let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
-            let destroying = destroy::begin(Kind::$kind, $object.addr(), events, completions);
+            // SAFETY: the context of a live object is open.
+            let destroying =
+                unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
             if destroying.handed != Handed::default() {
                 // SAFETY: alive until the real destroy.
                 unsafe { hand_over(Kind::$kind, $object.cast(), destroying.handed) };

@@ -183,7 +183,7 @@ unsafe fn wq_going(wq: *mut ibv_wq) -> (Destroying, *mut ibv_context) {
     // SAFETY: alive, as the caller promises.
     unsafe {
         let (events, completions) = wq.completed();
-        let destroying = destroy::begin(Kind::Wq, wq.addr(), events, completions);
+        let destroying = destroy::begin(Kind::Wq, wq.addr(), (*wq).context, events, completions);
         if destroying.handed != Handed::default() {
             hand_over(Kind::Wq, wq.cast(), destroying.handed);
         }

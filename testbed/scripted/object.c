@@ -9,6 +9,9 @@
 
 static atomic_uint next_number = 0x11;
 
+// A kernel's handle of an object is not its number.
+enum { HANDLES_FROM = 1000 };
+
 // As in libibverbs: equality is waited for, so one ack too many hangs as well; and a thread that is
 // cancelled here leaves the mutex locked.
 static void wait_for_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
@@ -123,7 +126,8 @@ static struct qp *new_qp(struct ibv_context *context, struct ibv_pd *pd, void *q
 	base->context = context;
 	base->qp_context = qp_context;
 	base->pd = pd;
-	base->handle = base->qp_num = atomic_fetch_add(&next_number, 1);
+	base->qp_num = atomic_fetch_add(&next_number, 1);
+	base->handle = HANDLES_FROM + base->qp_num;
 	base->state = IBV_QPS_RESET;
 	pthread_mutex_init(&base->mutex, NULL);
 	pthread_cond_init(&base->cond, NULL);
@@ -296,7 +300,8 @@ HIDDEN struct ibv_wq *behave_vctx_create_wq(struct ibv_context *context,
 	wq->wq.pd = attr->pd;
 	wq->wq.cq = attr->cq;
 	wq->wq.wq_type = attr->wq_type;
-	wq->wq.handle = wq->wq.wq_num = atomic_fetch_add(&next_number, 1);
+	wq->wq.wq_num = atomic_fetch_add(&next_number, 1);
+	wq->wq.handle = HANDLES_FROM + wq->wq.wq_num;
 	scripted_fill_wq(&wq->wq);
 	scripted_made(wq, "WQ");
 	return &wq->wq;

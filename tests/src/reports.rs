@@ -1,10 +1,11 @@
 //! Running a program with the exit report on, and what the reports of its processes must say.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::{Outcome, Run};
+use crate::{Outcome, Run, path};
 
 /// Runs it with JSON reports, one for each process; they come sorted by how many completions they count.
 pub fn with_reports(run: Run) -> (Outcome, Vec<Value>) {
@@ -65,4 +66,19 @@ pub fn assert_report(report: &Value, device: Value, acks: Value) {
     assert_eq!((&report["partial"], &report["gaps"]), (&json!(false), &json!([])), "{report:#}");
     assert_eq!(report["devices"], json!([device]), "{report:#}");
     assert_eq!(report["async_acks"], acks, "{report:#}");
+}
+
+/// Whether the schema accepts a report: Debian's python3-jsonschema says so.
+pub fn is_valid(report: &Value) -> bool {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let instance = dir.path().join("report.json");
+    fs::write(&instance, report.to_string()).expect("a file");
+    let checked = Command::new("/usr/bin/python3")
+        .args(["-W", "ignore", "-m", "jsonschema", "-i"])
+        .args([instance, path("docs/report-schema.json")])
+        .output()
+        .expect("python3 runs");
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(!said.contains("No module"), "python3-jsonschema is missing: run `make setup`: {said}");
+    checked.status.success()
 }

@@ -61,7 +61,9 @@ impl Account {
     /// An event was read. True if none was open before.
     pub(crate) fn got_one(&self) -> bool {
         self.got.fetch_add(1, Relaxed);
-        self.open.fetch_add(1, SeqCst) == 0
+        let first = self.open.fetch_add(1, SeqCst) == 0;
+        after_write();
+        first
     }
 
     /// The program gives `number` acks.
@@ -91,6 +93,7 @@ impl Account {
     pub(crate) fn hold(&self, number: u32) {
         self.ever_held.fetch_add(number, Relaxed);
         let _ = self.held.fetch_update(SeqCst, SeqCst, |held| Some(held.saturating_add(number)));
+        after_write();
     }
 
     /// Surplus acks that are passed on all the same.
@@ -104,16 +107,25 @@ impl Account {
 
     /// Held acks for which an event is open: how many are to be passed on now.
     pub(crate) fn pair(&self) -> u32 {
+        let mut paired = 0;
         // Most objects never have a held ack.
-        if self.held() == 0 {
-            return 0;
+        while self.held() != 0 {
+            let held = self.held.swap(0, SeqCst);
+            let taken = self.take_open(held);
+            paired += taken;
+            if taken == held {
+                break;
+            }
+            self.held.fetch_add(held - taken, SeqCst);
+            after_write();
+            // An event may have come while the acks were in our hands, where its reader could not see them.
+            if self.open.load(SeqCst) == 0 {
+                break;
+            }
         }
-        let held = self.held.swap(0, SeqCst);
-        let paired = self.take_open(held);
-        if paired != held {
-            self.held.fetch_add(held - paired, SeqCst);
+        if paired != 0 {
+            self.released.fetch_add(paired, Relaxed);
         }
-        self.released.fetch_add(paired, Relaxed);
         paired
     }
 
@@ -134,6 +146,13 @@ impl Account {
         self.rescued.fetch_add(rescued, Relaxed);
         self.owed.fetch_add(rescued, SeqCst);
         rescued
+    }
+
+    /// Neither an event nor an ack was seen.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.got.load(Relaxed) == 0
+            && self.acked.load(Relaxed) == 0
+            && [&self.bad, &self.ever_held, &self.swallowed].into_iter().all(|sum| sum.load(Relaxed) == 0)
     }
 
     /// Nothing happened yet.
@@ -166,6 +185,12 @@ impl Account {
     pub(crate) fn settle(&self) {
         self.open.store(0, SeqCst);
     }
+}
+
+/// Three threads look for each other's writes: one reads an event, one holds an ack, one begins a destroy. Each writes,
+/// comes here, and then looks; so the last one sees what the others wrote.
+pub(crate) fn after_write() {
+    fence(SeqCst);
 }
 
 /// Takes up to `number` out of `sum`.

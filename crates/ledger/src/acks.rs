@@ -136,20 +136,28 @@ impl Ledger {
         object.events.got_one();
         if object.destroyer.load(SeqCst) != 0 {
             got.handed.events = object.events.pair();
-            for _ in 0..got.handed.events {
-                self.open_events.close(address, event_type);
-            }
+            self.close_paired(object, got.handed.events);
         }
         got
     }
 
-    /// A completion event of `cq` was read. Returns how many held acks find it open.
-    pub fn comp_event_got(&self, cq: usize, context: usize, tid: u32, at: u64) -> u32 {
+    /// A completion event of `cq` was read, by the thread `tid`; `name` is asked for if it is not known yet. Returns how
+    /// many held acks find the event open.
+    pub fn comp_event_got(
+        &self,
+        cq: usize,
+        context: usize,
+        (tid, name): (u32, impl FnOnce() -> Thread),
+        at: u64,
+    ) -> u32 {
         let known = self.live_object(cq);
         let Some(object) = known.or_else(|| self.object_or_foreign(Kind::Cq, cq, context, at)) else {
             self.device_tally(context).comp_got.fetch_add(1, Relaxed);
             return 0;
         };
+        if object.wants_name_of(tid) {
+            object.name(&name());
+        }
         object.completion_got(tid, at);
         if object.destroyer.load(SeqCst) == 0 { 0 } else { object.completions.pair() }
     }
@@ -174,9 +182,7 @@ impl Ledger {
         if ack.fault.is_none() && ack.forward != 0 {
             self.open_events.close(object.head().address(), event_type);
         }
-        for _ in 0..ack.handed.events {
-            self.open_events.close(object.head().address(), event_type);
-        }
+        self.close_paired(object, ack.handed.events);
         ack
     }
 

@@ -37,6 +37,10 @@ pub(crate) struct Context {
     pub(crate) fd: AtomicU32,
     /// When the last asynchronous event was read; 0 once a read said that there is no more.
     pub(crate) last_got_at: AtomicU64,
+    /// When it was met.
+    pub(crate) seen_at: AtomicU64,
+    /// Objects of which there was something to say and whose places were used again.
+    pub(crate) forgotten: AtomicU64,
     pub(crate) tally: Tally,
 }
 
@@ -59,15 +63,19 @@ impl Context {
             two_readers_told: AtomicU32::new(0),
             fd: AtomicU32::new(0),
             last_got_at: AtomicU64::new(0),
+            seen_at: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
             tally: Tally::new(),
         }
     }
 
     /// Another context at this place; its tally was moved out before.
-    pub(crate) fn reset(&self, device: u32, id: u32) {
+    pub(crate) fn reset(&self, device: u32, id: u32, at: u64) {
+        self.seen_at.store(at, Relaxed);
         self.device.store(device, Relaxed);
         self.id.store(id, Relaxed);
         self.signs.store(0, Relaxed);
+        self.forgotten.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);
         self.two_readers_told.store(0, Relaxed);

@@ -24,12 +24,13 @@ pub struct Closing {
 }
 
 impl Ledger {
-    /// A context that the program got from an open or import call.
-    pub fn context_opened(&self, context: usize, device: &[u8]) {
+    /// A context that the program got from an open or import call, which began at that time.
+    pub fn context_opened(&self, context: usize, device: &[u8], began: u64) {
         let place = self.contexts.find(context);
         // A provider may call exported functions on a context while it opens it (bnxt_re queries the device).
         if let Some(place) = place
             && self.contexts.at(place).head().state() == FOREIGN
+            && self.contexts.at(place).seen_at.load(Relaxed) >= began
         {
             let early = self.contexts.at(place);
             let device = early.device.load(Relaxed);
@@ -41,17 +42,17 @@ impl Ledger {
             }
         }
         let device = self.device_named(device);
-        self.remember_context(context, device, ALIVE);
+        self.remember_context(context, device, ALIVE, began);
         self.devices[device as usize].opened.fetch_add(1, Relaxed);
     }
 
     /// A context met for the first time in another call. True if it is in the books from now on.
-    pub fn context_adopted(&self, context: usize, device: &[u8]) -> bool {
+    pub fn context_adopted(&self, context: usize, device: &[u8], at: u64) -> bool {
         if self.knows_context(context) {
             return false;
         }
         let device = self.device_named(device);
-        let kept = self.remember_context(context, device, FOREIGN);
+        let kept = self.remember_context(context, device, FOREIGN, at);
         // Where there is no room, the same context comes here again and again: only the lack is counted.
         if kept {
             self.devices[device as usize].adopted.fetch_add(1, Relaxed);
@@ -97,12 +98,12 @@ impl Ledger {
         (entry.head().generation() == home.context_generation).then_some(entry)
     }
 
-    fn remember_context(&self, context: usize, device: u32, state: u32) -> bool {
+    fn remember_context(&self, context: usize, device: u32, state: u32, at: u64) -> bool {
         let id = self.contexts_met.fetch_add(1, Relaxed) + 1;
         let evict = |old: &Context| {
             old.tally.move_into(&self.devices[old.device.load(Relaxed) as usize].tally);
         };
-        let fill = |entry: &Context| entry.reset(device, id);
+        let fill = |entry: &Context| entry.reset(device, id, at);
         let kept = match self.contexts.find(context) {
             // Closed before, or closed around us: the new one takes its place.
             Some(place) => {

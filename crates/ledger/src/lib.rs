@@ -160,3 +160,5 @@ impl Ledger {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, loom))]
+mod tests_loom;

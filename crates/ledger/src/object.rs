@@ -3,6 +3,7 @@
 use crate::account::Account;
 use crate::counts::{Tally, TrafficCounts};
 use crate::events::{Kind, TYPES, place};
+use crate::open::Thread;
 use crate::sync::*;
 use crate::table::{Entry, Head};
 
@@ -43,8 +44,14 @@ pub(crate) struct Object {
     pub(crate) last_by: AtomicU32,
     /// 1 if several threads took them.
     pub(crate) several: AtomicU32,
-    /// Place of the incident of its bad acks plus 1.
+    /// Calls with a bad ack, and the place of their incident plus 1.
+    pub(crate) bad_calls: AtomicU32,
     pub(crate) bad_acks_told: AtomicU32,
+    /// 1 if it was first seen after its birth, or on a context that was.
+    pub(crate) foreign: AtomicU32,
+    /// A thread that took completion events, and its name.
+    named: AtomicU32,
+    name: [AtomicU64; 2],
     /// 1 after its destroy was refused.
     pub(crate) refused: AtomicU32,
     pub(crate) traffic: TrafficCounts,
@@ -88,7 +95,11 @@ impl Object {
             first_by: AtomicU32::new(0),
             last_by: AtomicU32::new(0),
             several: AtomicU32::new(0),
+            bad_calls: AtomicU32::new(0),
             bad_acks_told: AtomicU32::new(0),
+            foreign: AtomicU32::new(0),
+            named: AtomicU32::new(0),
+            name: [const { AtomicU64::new(0) }; 2],
             refused: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
@@ -112,7 +123,8 @@ impl Object {
     }
 
     /// What it is; its counters stay.
-    pub(crate) fn describe(&self, kind: Kind, home: Home, ident: Option<Ident>, at: u64) {
+    pub(crate) fn describe(&self, kind: Kind, home: Home, ident: Option<Ident>, at: u64, foreign: bool) {
+        self.foreign.store(foreign.into(), Relaxed);
         self.kind.store(kind as u32, Relaxed);
         self.context.store(home.context, Relaxed);
         self.context_generation.store(home.context_generation, Relaxed);
@@ -134,7 +146,9 @@ impl Object {
             count.store(0, Relaxed);
         }
         self.several.store(0, Relaxed);
+        self.bad_calls.store(0, Relaxed);
         self.bad_acks_told.store(0, Relaxed);
+        self.named.store(0, Relaxed);
         self.refused.store(0, Relaxed);
         self.traffic.polled.store(0, Relaxed);
         self.traffic.failed.store(0, Relaxed);
@@ -174,6 +188,32 @@ impl Object {
         }
         self.last_at.store(at, Relaxed);
         self.last_by.store(tid, Relaxed);
+    }
+
+    /// Whether this thread's name is not known here yet.
+    pub(crate) fn wants_name_of(&self, tid: u32) -> bool {
+        self.named.load(Relaxed) != tid
+    }
+
+    /// The name of a thread that took completion events.
+    pub(crate) fn name(&self, thread: &Thread) {
+        for (word, half) in self.name.iter().zip(thread.name_words()) {
+            word.store(half, Relaxed);
+        }
+        self.named.store(thread.tid, Relaxed);
+    }
+
+    /// A thread that took completion events, with its name if that is known.
+    pub(crate) fn taker(&self, tid: u32) -> Thread {
+        match self.named.load(Relaxed) == tid {
+            true => Thread::new(tid, [self.name[0].load(Relaxed), self.name[1].load(Relaxed)]),
+            false => Thread { tid, ..Default::default() },
+        }
+    }
+
+    /// Whether there is anything to say of it.
+    pub(crate) fn is_blank(&self) -> bool {
+        [&self.events, &self.completions].into_iter().all(Account::is_blank)
     }
 
     /// Whether all open completion events were taken by one thread.

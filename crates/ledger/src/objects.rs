@@ -1,5 +1,6 @@
 //! Objects in the books.
 
+use crate::account::after_write;
 use crate::counts::Tally;
 use crate::events::Kind;
 use crate::object::{Ident, Object};
@@ -55,6 +56,9 @@ pub struct Destroying {
     pub handed: Handed,
     /// Whether it may come to wait: events are open, or acks are held.
     pub may_wait: bool,
+    /// libibverbs has counted at least as many acks as events were got here: what is open may be acknowledged already,
+    /// by a way that does not lead past us.
+    pub acked_around: bool,
 }
 
 /// A destroy that returned.
@@ -75,7 +79,7 @@ pub struct OpenNow {
     pub events: u64,
     /// Number of completion events.
     pub completions: u64,
-    /// When and by whom the first of them was taken (the thread has no name here).
+    /// When and by whom the first of them was taken.
     pub first: Taken,
     /// When and by whom the last of them was taken.
     pub last: Taken,
@@ -99,7 +103,7 @@ impl Ledger {
         lives[kind as usize].created.fetch_add(1, Relaxed);
         let fill = |object: &Object| {
             object.reset();
-            object.describe(kind, home, Some(ident), began);
+            object.describe(kind, home, Some(ident), began, state == FOREIGN);
         };
         let kept = match self.objects.find(address) {
             Some(place) => {
@@ -107,7 +111,7 @@ impl Ledger {
                 let generation = old.head().generation();
                 // Another thread has read an event of the new object before its creator came here.
                 if old.head().state() == FOREIGN && old.seen_at.load(Relaxed) >= began {
-                    old.describe(kind, home, Some(ident), began);
+                    old.describe(kind, home, Some(ident), began, state == FOREIGN);
                     state == FOREIGN || old.head().turn(generation, FOREIGN, ALIVE)
                 } else {
                     self.open_events.forget(address);
@@ -131,7 +135,7 @@ impl Ledger {
     ) -> Option<&Object> {
         let fill = |object: &Object| {
             object.reset();
-            object.describe(kind, self.home(context), None, at);
+            object.describe(kind, self.home(context), None, at, true);
         };
         let place = match self.objects.find(address) {
             Some(place) => {
@@ -153,13 +157,16 @@ impl Ledger {
     fn retire(&self, object: &Object) {
         let home = object.home();
         match self.context_of(home) {
-            Some(context) => object.add_to(&context.tally),
+            Some(context) => {
+                context.forgotten.fetch_add((!object.is_blank()).into(), Relaxed);
+                object.add_to(&context.tally);
+            }
             None => object.add_to(&self.devices[home.device as usize].tally),
         }
     }
 
     /// A destroy begins. `completed` are the acks that libibverbs has counted itself, of asynchronous and of
-    /// completion events (modulo 2^32): where it has counted all that were got, acks went to it by another way.
+    /// completion events (modulo 2^32).
     pub fn destroy_begins(
         &self,
         kind: Kind,
@@ -177,22 +184,18 @@ impl Ledger {
         if object.kind() != kind || self.context_of(object.home()).is_some_and(|context| context.is_gone()) {
             return Destroying { token, ..Default::default() };
         }
-        for (account, completed) in [(&object.events, completed.0), (&object.completions, completed.1)] {
-            let got = account.got.load(Relaxed) as u32;
-            if account.open.load(Relaxed) != 0 && completed.wrapping_sub(got) as i32 >= 0 {
-                account.settle();
-            }
-        }
-        if object.events.open.load(Relaxed) == 0 {
-            self.open_events.forget(address);
-        }
+        let acked_around = [(&object.events, completed.0), (&object.completions, completed.1)]
+            .into_iter()
+            .all(|(account, completed)| {
+                let got = account.got.load(Relaxed) as u32;
+                account.open.load(Relaxed) == 0 || completed.wrapping_sub(got) as i32 >= 0
+            });
         object.destroy_since.store(now, Relaxed);
         object.destroyer.store(by, SeqCst);
+        after_write();
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
-        for _ in 0..handed.events {
-            self.open_events.close(address, kind.any_event());
-        }
-        Destroying { token, handed, may_wait: object.may_wait() }
+        self.close_paired(object, handed.events);
+        Destroying { token, handed, may_wait: object.may_wait(), acked_around }
     }
 
     /// The destroy returned; `context` is where the object belonged.
@@ -211,7 +214,8 @@ impl Ledger {
             if destroying.may_wait || object.held() != 0 {
                 ended.was_watched = self.waits.remove(destroying.token);
             }
-            ended.refused = busy && object.refused.swap(1, Relaxed) == 0;
+            let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
+            ended.refused = busy && !gone && object.refused.swap(1, Relaxed) == 0;
         }
         if succeeded {
             let home = self.home(context);
@@ -265,7 +269,7 @@ impl Ledger {
     pub fn open_now(&self, token: Token) -> Option<OpenNow> {
         let object = self.object(token)?;
         let taken = |at: &AtomicU64, by: &AtomicU32| Taken {
-            by: Thread { tid: by.load(Relaxed), ..Default::default() },
+            by: object.taker(by.load(Relaxed)),
             at: at.load(Relaxed),
             ..Default::default()
         };
@@ -289,7 +293,7 @@ impl Ledger {
     pub fn look_after(&self, token: Token, by: Thread, first_look: u64) -> bool {
         let Some(object) = self.object(token) else { return false };
         let since = object.destroy_since.load(Relaxed);
-        self.waits.add(&Wait { token, by, since, next_at: first_look, told: 0 })
+        self.waits.add(&Wait { token, by, since, next_at: first_look, told: 0, idle: 0 })
     }
 
     /// The thread that destroys an object now, and since when.
@@ -304,9 +308,9 @@ impl Ledger {
         self.waits.active()
     }
 
-    /// A destroy was looked at, and spoken of if `told`.
-    pub fn looked_at(&self, token: Token, next_at: u64, told: bool) {
-        self.waits.looked_at(token, next_at, told);
+    /// A destroy was looked at: what is known of it now.
+    pub fn looked_at(&self, wait: &Wait) {
+        self.waits.looked_at(wait);
     }
 
     /// The destroying thread is gone without having come back: it was cancelled, or jumped out.
@@ -321,16 +325,23 @@ impl Ledger {
     pub fn pair(&self, token: Token) -> Handed {
         let Some(object) = self.object(token) else { return Handed::default() };
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
-        for _ in 0..handed.events {
-            self.open_events.close(object.head().address(), object.kind().any_event());
-        }
+        self.close_paired(object, handed.events);
         handed
+    }
+
+    /// Held acks were passed on for this many of its open events.
+    pub(crate) fn close_paired(&self, object: &Object, number: u32) {
+        for _ in 0..number {
+            let event_type = self.open_events.close(object.head().address(), object.kind().any_event());
+            object.count_acked(event_type);
+        }
     }
 
     /// Takes one held ack of an object none of whose events is open.
     pub fn release_one(&self, token: Token) -> Handed {
         let Some(object) = self.object(token) else { return Handed::default() };
         if object.events.release_one() {
+            object.count_acked(object.kind().any_event());
             Handed { events: 1, completions: 0 }
         } else if object.completions.release_one() {
             Handed { events: 0, completions: 1 }
@@ -339,16 +350,26 @@ impl Ledger {
         }
     }
 
-    /// Closes, for the program, an asynchronous event that `tid` took (or any, if `None`), and says which.
+    /// Closes, for the program, an asynchronous event that `tid` took (or any that has details, if `None`), and says
+    /// which.
     pub fn rescue_event(&self, token: Token, tid: Option<u32>) -> Option<Taken> {
         let object = self.object(token)?;
-        let taken = match self.open_events.take(object.head().address(), tid) {
-            Some(taken) => taken,
-            // Without details nobody knows who took it.
-            None if tid.is_some() => return None,
-            None => Taken { event_type: object.kind().any_event(), ..Default::default() },
-        };
-        (object.events.rescue(1) == 1).then_some(taken)
+        let taken = self.open_events.take(object.head().address(), tid)?;
+        let rescued = object.events.rescue(1) == 1;
+        if rescued {
+            object.count_acked(taken.event_type);
+        }
+        rescued.then_some(taken)
+    }
+
+    /// Closes, for the program, all asynchronous events that are left, of which there are no details; says how many.
+    pub fn rescue_unlisted(&self, token: Token) -> u32 {
+        let Some(object) = self.object(token) else { return 0 };
+        let rescued = object.events.rescue(u32::MAX);
+        for _ in 0..rescued {
+            object.count_acked(object.kind().any_event());
+        }
+        rescued
     }
 
     /// Closes, for the program, all completion events that are open, and says how many they were.
@@ -375,11 +396,14 @@ impl Ledger {
         &self.devices[device as usize].tally
     }
 
-    /// How many acks of this object were bad, and the incident of the first one; see [`Self::bad_acks_are`].
-    pub fn bad_acks(&self, token: Token) -> (u32, Option<u32>) {
-        let Some(object) = self.object(token) else { return (0, None) };
-        let bad = object.events.bad.load(Relaxed).saturating_add(object.completions.bad.load(Relaxed));
-        (bad, object.bad_acks_told.load(Relaxed).checked_sub(1))
+    /// A call with a bad ack of this object: the how manieth it is.
+    pub fn bad_call(&self, token: Token) -> u32 {
+        let Some(object) = self.object(token) else { return 0 };
+        let calls = object.bad_calls.fetch_add(1, Relaxed) + 1;
+        if let Some(incident) = object.bad_acks_told.load(Relaxed).checked_sub(1) {
+            self.incidents.again(incident);
+        }
+        calls
     }
 
     /// Bad acks of this object are that incident.

@@ -46,22 +46,33 @@ struct Place {
     tid: AtomicU32,
 }
 
+impl Thread {
+    pub(crate) fn new(tid: u32, words: [u64; 2]) -> Self {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&words[0].to_ne_bytes());
+        name[8..].copy_from_slice(&words[1].to_ne_bytes());
+        Self { tid, name }
+    }
+
+    pub(crate) fn name_words(&self) -> [u64; 2] {
+        let half = |from: usize| u64::from_ne_bytes(std::array::from_fn(|byte| self.name[from + byte]));
+        [half(0), half(8)]
+    }
+}
+
 impl Place {
     fn read(&self) -> Taken {
-        let mut name = [0; 16];
-        name[..8].copy_from_slice(&self.name[0].load(Relaxed).to_ne_bytes());
-        name[8..].copy_from_slice(&self.name[1].load(Relaxed).to_ne_bytes());
         Taken {
             event_type: self.event_type.load(Relaxed),
-            by: Thread { tid: self.tid.load(Relaxed), name },
+            by: Thread::new(self.tid.load(Relaxed), [self.name[0].load(Relaxed), self.name[1].load(Relaxed)]),
             at: self.at.load(Relaxed),
         }
     }
 
     fn write(&self, taken: &Taken) {
-        let half = |from: usize| u64::from_ne_bytes(std::array::from_fn(|byte| taken.by.name[from + byte]));
-        self.name[0].store(half(0), Relaxed);
-        self.name[1].store(half(8), Relaxed);
+        for (word, half) in self.name.iter().zip(taken.by.name_words()) {
+            word.store(half, Relaxed);
+        }
         self.event_type.store(taken.event_type, Relaxed);
         self.tid.store(taken.by.tid, Relaxed);
         self.at.store(taken.at, Relaxed);
@@ -114,16 +125,18 @@ impl OpenEvents {
         false
     }
 
-    /// Takes out the oldest event of this type, or if there is none the oldest of any type.
-    pub(crate) fn close(&self, address: usize, event_type: u32) {
+    /// Takes out the oldest event of this type, or if there is none the oldest of any type. Returns its type.
+    pub(crate) fn close(&self, address: usize, event_type: u32) -> u32 {
         while let Some(place) = self
             .of(address)
             .min_by_key(|place| (place.event_type.load(Relaxed) != event_type, place.at.load(Relaxed)))
         {
+            let closed = place.event_type.load(Relaxed);
             if self.remove(place, address) {
-                return;
+                return closed;
             }
         }
+        event_type
     }
 
     /// Takes out an event that `tid` took, or with `None` any event.

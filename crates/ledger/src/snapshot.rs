@@ -116,7 +116,7 @@ pub struct ContextSnapshot {
     pub async_events: Vec<(String, u64)>,
     /// Its objects of which there is something to say.
     pub objects: Vec<ObjectSnapshot>,
-    /// Those that found no room in the list.
+    /// Those that found no room in the list, or whose place was used again.
     pub objects_left_out: u64,
 }
 
@@ -127,6 +127,8 @@ pub struct Snapshot {
     pub devices: Vec<DeviceSnapshot>,
     /// Contexts in the order in which they were met, as far as their places were not used again.
     pub contexts: Vec<ContextSnapshot>,
+    /// Contexts whose places were used again, or that never had one.
+    pub contexts_left_out: u64,
     /// Asynchronous events acknowledged, by type.
     pub async_acks: Vec<(String, u64)>,
     /// Acks of the whole process.
@@ -277,6 +279,8 @@ impl Ledger {
         }
         Snapshot {
             devices: self.devices_of(sums),
+            contexts_left_out: u64::from(self.contexts_met.load(Relaxed))
+                .saturating_sub(contexts.len() as u64),
             contexts: contexts
                 .into_iter()
                 .map(|(context, events)| ContextSnapshot { async_events: events.named(), ..context })
@@ -333,17 +337,17 @@ impl Ledger {
             adopted: context.head().state() == FOREIGN,
             closed: context.head().state() == DEAD,
             gone: context.is_gone(),
+            objects_left_out: context.forgotten.load(Relaxed),
             ..Default::default()
         }
     }
 
     fn list_object(&self, context: &mut ContextSnapshot, object: &Object) {
-        let (got, comp_got) = (object.events.got.load(Relaxed), object.completions.got.load(Relaxed));
-        let mut acks = AckSums::default();
-        acks.add(&acks_of(object));
-        if got == 0 && comp_got == 0 && acks == AckSums::default() {
+        if object.is_blank() {
             return;
         }
+        let mut acks = AckSums::default();
+        acks.add(&acks_of(object));
         if context.objects.len() == LISTED {
             context.objects_left_out += 1;
             return;
@@ -356,7 +360,7 @@ impl Ledger {
         context.objects.push(ObjectSnapshot {
             kind: object.kind(),
             ident: object.ident(),
-            foreign: object.head().state() == FOREIGN,
+            foreign: object.foreign.load(Relaxed) == 1,
             destroyed: object.head().state() == DEAD,
             async_events: events.named(),
             async_acks: object.events.acked.load(Relaxed),
@@ -366,7 +370,7 @@ impl Ledger {
             open,
             open_completions: object.completions.open.load(Relaxed),
             first_completion: Taken {
-                by: crate::Thread { tid: object.first_by.load(Relaxed), ..Default::default() },
+                by: object.taker(object.first_by.load(Relaxed)),
                 at: object.first_at.load(Relaxed),
                 ..Default::default()
             },

@@ -32,6 +32,8 @@ pub struct Wait {
     pub next_at: u64,
     /// How often it was spoken of.
     pub told: u32,
+    /// How often in a row nothing was found open.
+    pub idle: u32,
 }
 
 #[repr(C, align(64))]
@@ -44,6 +46,7 @@ struct Place {
     since: AtomicU64,
     next_at: AtomicU64,
     told: AtomicU32,
+    idle: AtomicU32,
 }
 
 impl Place {
@@ -70,6 +73,7 @@ impl Waits {
                     since: AtomicU64::new(0),
                     next_at: AtomicU64::new(0),
                     told: AtomicU32::new(0),
+                    idle: AtomicU32::new(0),
                 }
             }; WAITS],
         )
@@ -89,13 +93,13 @@ impl Waits {
                 place.place.store(wait.token.place, Relaxed);
                 place.generation.store(wait.token.generation, Relaxed);
                 place.tid.store(wait.by.tid, Relaxed);
-                let half =
-                    |from: usize| u64::from_ne_bytes(std::array::from_fn(|byte| wait.by.name[from + byte]));
-                place.name[0].store(half(0), Relaxed);
-                place.name[1].store(half(8), Relaxed);
+                for (word, half) in place.name.iter().zip(wait.by.name_words()) {
+                    word.store(half, Relaxed);
+                }
                 place.since.store(wait.since, Relaxed);
                 place.next_at.store(wait.next_at, Relaxed);
                 place.told.store(wait.told, Relaxed);
+                place.idle.store(wait.idle, Relaxed);
                 place.state.store(ACTIVE, SeqCst);
                 return true;
             }
@@ -113,25 +117,25 @@ impl Waits {
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = Wait> {
-        self.0.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| {
-            let mut name = [0; 16];
-            name[..8].copy_from_slice(&place.name[0].load(Relaxed).to_ne_bytes());
-            name[8..].copy_from_slice(&place.name[1].load(Relaxed).to_ne_bytes());
-            Wait {
-                token: place.token(),
-                by: Thread { tid: place.tid.load(Relaxed), name },
-                since: place.since.load(Relaxed),
-                next_at: place.next_at.load(Relaxed),
-                told: place.told.load(Relaxed),
-            }
+        self.0.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| Wait {
+            token: place.token(),
+            by: Thread::new(
+                place.tid.load(Relaxed),
+                [place.name[0].load(Relaxed), place.name[1].load(Relaxed)],
+            ),
+            since: place.since.load(Relaxed),
+            next_at: place.next_at.load(Relaxed),
+            told: place.told.load(Relaxed),
+            idle: place.idle.load(Relaxed),
         })
     }
 
-    /// It was looked at, and spoken of if `told`.
-    pub(crate) fn looked_at(&self, token: Token, next_at: u64, told: bool) {
-        if let Some(place) = self.of(token) {
-            place.next_at.store(next_at, Relaxed);
-            place.told.fetch_add(told.into(), Relaxed);
+    /// It was looked at: what is known of it now.
+    pub(crate) fn looked_at(&self, wait: &Wait) {
+        if let Some(place) = self.of(wait.token) {
+            place.next_at.store(wait.next_at, Relaxed);
+            place.told.store(wait.told, Relaxed);
+            place.idle.store(wait.idle, Relaxed);
         }
     }
 }

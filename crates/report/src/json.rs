@@ -28,6 +28,7 @@ struct Root<'a> {
     hang_secs: u32,
     acks: Acks,
     contexts: Vec<Context<'a>>,
+    contexts_left_out: u64,
     incidents: Vec<Incident<'a>>,
     incidents_left_out: u32,
     lines_left_out: u64,
@@ -256,6 +257,7 @@ pub(crate) fn render(report: &Report) -> String {
         hang_secs: report.hang_secs,
         acks: (&report.snapshot.acks).into(),
         contexts: report.snapshot.contexts.iter().map(|context| describe(context, report.times.0)).collect(),
+        contexts_left_out: report.snapshot.contexts_left_out,
         incidents: report
             .snapshot
             .incidents

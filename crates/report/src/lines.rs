@@ -294,12 +294,26 @@ pub fn released(name: &ObjectName, by: &Person, waited: u64) -> String {
     )
 }
 
-/// An event was acknowledged for the program.
-pub fn rescued(name: &ObjectName, event: &str) -> String {
+/// Events were acknowledged for the program: those of which something is known, the number of others, and completions.
+pub fn rescued(
+    name: &ObjectName,
+    events: &[TakenBy],
+    unlisted: u32,
+    completions: Option<&CompletionsTaken>,
+) -> String {
+    let mut parts: Vec<String> = events.iter().take(LISTED).map(|event| format!("{event}, is")).collect();
+    let more = events.len().saturating_sub(LISTED) as u64 + u64::from(unlisted);
+    match (more, parts.is_empty()) {
+        (0, _) => {}
+        (_, true) => parts.push(format!("{more} events of which nothing more is known are")),
+        (_, false) => parts.push(format!("and {more} more are")),
+    }
+    parts.extend(completions.map(CompletionsTaken::to_string));
     format!(
-        "{}: {}: {event} acknowledged for the program (IBV_SA_ACK=rescue)",
+        "{}: {}: {} acknowledged for the program (IBV_SA_ACK=rescue)",
         destroy_of(name.kind),
         object(name),
+        parts.join("; "),
     )
 }
 
@@ -323,10 +337,15 @@ pub fn device_gone(name: &ContextName, sign: &str) -> String {
 /// Two threads read one context's events.
 pub fn two_readers(name: &ContextName, one: &Person, other: &Person, event: &str) -> String {
     format!(
-        "{}: async events are read by two threads, {one} and {other}: each takes events from the other; this one was \
-         {event}",
-        context(name)
+        "{}: async events are read by two threads, {} and {}: each takes events from the other; this one was {event}",
+        context(name),
+        without_word(one),
+        without_word(other),
     )
+}
+
+fn without_word(person: &Person) -> String {
+    person.to_string().replacen("thread ", "", 1)
 }
 
 /// A reader leaves events queued.

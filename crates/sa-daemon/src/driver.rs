@@ -39,11 +39,13 @@ pub fn now() -> u64 {
 
 impl Driver {
     pub fn new(
-        settings: Settings,
+        mut settings: Settings,
         policy: Box<dyn Policy>,
         transport: TransportFactory,
         log: Log,
     ) -> io::Result<Driver> {
+        // Hosts that boot together must not ask the SA together.
+        settings.seed ^= now() ^ u64::from(std::process::id()) << 32;
         let (sink, source) = channel()?;
         let transport = transport(sink)?;
         let engine = Engine::new(settings, policy);

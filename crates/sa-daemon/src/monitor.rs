@@ -8,9 +8,7 @@ use ibv_sa_wire::proto::PortSelector;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::{Driver, Log, TransportFactory};
-use crate::engine::{
-    ClientId, DefaultPolicy, Delivery, Event, Outgoing, Peer, Reply, Request, Settings,
-};
+use crate::engine::{ClientId, DefaultPolicy, Delivery, Event, Outgoing, Peer, Reply, Request, Settings};
 
 /// Its only client.
 const SELF: ClientId = ClientId(0);

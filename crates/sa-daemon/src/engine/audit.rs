@@ -12,14 +12,20 @@ use super::types::Level;
 
 /// Records that fit in one MAD.
 const ONE_MAD: usize = 3;
-/// Unexpected reports in a row need one look, not one each.
-const HURRY: u64 = 1_000_000_000;
+/// What the SA confirmed and never lists it knows under another name than ours: then its table says nothing.
+const MISSES: u32 = 3;
+/// Doubts in a row need one look, not one each.
+const SOON: u64 = 1_000_000_000;
 
 /// When the SA's table is looked at next.
 #[derive(Debug, Default)]
 pub struct Audit {
     due: Option<u64>,
     tid: Option<u32>,
+    /// The table of this SM was seen.
+    looked: bool,
+    /// Looks in a row that found something missing.
+    misses: u32,
     /// Under our name, but not made from our queue pair.
     not_ours: BTreeSet<Subscription>,
 }
@@ -40,10 +46,16 @@ impl Audit {
         *self = Audit { due, ..Audit::default() };
     }
 
-    /// Something came that should not have.
-    pub fn hurry(&mut self, context: &mut Context<'_>) {
-        let soon = context.now + HURRY;
+    /// The SA may have something that is not in our books.
+    pub fn doubt(&mut self, context: &mut Context<'_>) {
+        self.looked = false;
+        let soon = context.now + SOON;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
+    }
+
+    /// Subscriptions of an earlier life may stand beside ours, and double what they bring.
+    pub fn is_unsure(&self) -> bool {
+        !self.looked && self.due.is_some()
     }
 
     /// When to ask.
@@ -74,6 +86,7 @@ impl Port {
         if self.audit.tid.take_if(|asked| *asked == tid).is_none() {
             return Vec::new();
         }
+        self.audit.looked = true;
         let gid = self.state.gid;
         let mut count = 0;
         let table: BTreeSet<Subscription> = records
@@ -81,11 +94,11 @@ impl Port {
             .filter(|record| record.subscriber == gid)
             .map(|record| Subscription::from_inform_info(&record.inform))
             .collect();
-        let long = matches!(self.link, Link::Open(info) if info.long_tables);
+        let whole = count < ONE_MAD || matches!(self.link, Link::Open(info) if info.long_tables);
         let mut outcomes = Vec::new();
         for (wish, state) in &mut self.subscriptions {
             let is_there = table.iter().any(|one| same(one, wish));
-            if state.phase == Phase::Standing && !is_there && (long || count < ONE_MAD) {
+            if state.phase == Phase::Standing && !is_there && whole && self.audit.misses < MISSES {
                 let name = &self.name;
                 context.log(Level::Warning, "lost", || format!("{name}: the SA has forgotten {wish}"));
                 let due = context.now + context.random.below(context.settings.settle);
@@ -93,6 +106,17 @@ impl Port {
                 state.standing = false;
                 outcomes.push(Outcome::Lost);
             }
+        }
+        self.audit.misses = if outcomes.is_empty() && self.audit.misses < MISSES {
+            0
+        } else {
+            (self.audit.misses + 1).min(MISSES + 1)
+        };
+        if self.audit.misses == MISSES {
+            let (name, gid) = (&self.name, self.state.gid);
+            context.log(Level::Warning, "audit", || {
+                format!("{name}: the SA lists nothing for {gid} that it confirms: its table is no help")
+            });
         }
         for found in table {
             let known = self.subscriptions.keys().any(|one| same(one, &found));

@@ -32,8 +32,9 @@ impl Engine {
             Err(error) => {
                 self.counters.mads_malformed += 1;
                 let name = &entry.port.name;
-                ctx!(self, now)
-                    .log(Level::Warning, "malformed MAD", || format!("{name}: from LID {}: {error}", from.lid));
+                ctx!(self, now).log(Level::Warning, "malformed MAD", || {
+                    format!("{name}: from LID {}: {error}", from.lid)
+                });
                 return;
             }
         };
@@ -84,7 +85,10 @@ impl Engine {
                 let peer = &client.peer;
                 ctx!(self, now).log(Level::Warning, "overflow", || {
                     let comm = peer.comm.escape_debug();
-                    format!("client {} ({comm}) of user {} reads too slowly: notices are lost", peer.pid, peer.uid)
+                    format!(
+                        "client {} ({comm}) of user {} reads too slowly: notices are lost",
+                        peer.pid, peer.uid
+                    )
                 });
             }
             self.actions.push(Action::Wake { client: registration.client });

@@ -83,7 +83,8 @@ impl Engine {
 
     fn waiting(&self, port: PortId, which: impl Fn(Standing) -> bool) -> Vec<RegistrationId> {
         let Some(entry) = self.ports.get(&port) else { return Vec::new() };
-        let standing = |id: &RegistrationId| self.registrations.get(id).is_some_and(|one| which(one.standing));
+        let standing =
+            |id: &RegistrationId| self.registrations.get(id).is_some_and(|one| which(one.standing));
         entry.index.waiting.iter().copied().filter(standing).collect()
     }
 
@@ -94,7 +95,8 @@ impl Engine {
             entry.port.is_open() && !entry.port.is_ready()
         };
         for id in self.waiting(port, |_| true) {
-            let (Some(registration), Some(entry)) = (self.registrations.get(&id), self.ports.get(&port)) else {
+            let (Some(registration), Some(entry)) = (self.registrations.get(&id), self.ports.get(&port))
+            else {
                 continue;
             };
             if registration.wishes().all(|wish| entry.port.is_served(&wish)) {
@@ -115,8 +117,7 @@ impl Engine {
             .copied()
             .filter(|id| {
                 self.registrations.get(id).is_some_and(|one| {
-                    one.standing == Standing::Active
-                        && one.wishes().any(|wish| !entry.port.is_served(&wish))
+                    one.standing == Standing::Active && one.wishes().any(|wish| !entry.port.is_served(&wish))
                 })
             })
             .collect();

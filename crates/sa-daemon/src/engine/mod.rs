@@ -3,6 +3,7 @@
 //! A state machine and nothing else. Everything that happens is an [`Event`] with its time, everything to do is
 //! an [`Action`]; time passes only when [`Engine::next_deadline`] is brought back as [`Event::Timer`].
 
+mod answers;
 mod audit;
 mod client;
 mod context;
@@ -23,8 +24,8 @@ mod types;
 use std::collections::{BTreeMap, HashMap};
 
 pub use client::{Reply, Request, Usage};
-pub use policy::{DefaultPolicy, Policy, Settings};
 pub use deliver::{Delivery, Outgoing};
+pub use policy::{DefaultPolicy, Policy, Settings};
 pub use status::{ClientStatus, Counters, PortStatus, Status, SubscriptionStatus};
 pub use types::{
     Action, Address, ClientId, Event, Level, Peer, PortId, PortInfo, PortName, PortState, Record,
@@ -191,6 +192,7 @@ impl Engine {
         for registration in registrations {
             self.drop_registration(now, registration, client.peer.uid);
         }
+        self.tick(now);
     }
 
     fn request(&mut self, now: u64, id: ClientId, request: Request) {

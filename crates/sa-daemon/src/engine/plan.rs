@@ -33,9 +33,11 @@ pub fn plan<'a>(wishes: impl IntoIterator<Item = &'a Subscription>) -> BTreeSet<
     let (generic, vendor): (BTreeSet<_>, BTreeSet<_>) = wishes.into_iter().partition(|wish| wish.is_generic);
     [(generic, Subscription::ALL_GENERIC), (vendor, Subscription::ALL_VENDOR)]
         .into_iter()
-        .flat_map(|(wishes, all)| {
-            if wishes.len() > MOST || wishes.contains(&all) { BTreeSet::from([all]) } else { wishes }
-        })
+        .flat_map(
+            |(wishes, all)| {
+                if wishes.len() > MOST || wishes.contains(&all) { BTreeSet::from([all]) } else { wishes }
+            },
+        )
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! Times and limits, and who may have what.
 
-use ibv_sa_wire::mad::Notice;
 use ibv_sa_wire::Filter;
+use ibv_sa_wire::mad::Notice;
 
 use super::types::{Peer, PortName};
 
@@ -41,7 +41,7 @@ pub struct Settings {
     pub queued_per_user: usize,
     /// Notices that wait for one client.
     pub queued_per_client: usize,
-    /// Start of transaction ids and of all that is random. From a real source, except in a test.
+    /// Start of transaction ids and of all that is random. Daemon and monitor mix time and process into it.
     pub seed: u64,
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ibv_sa_wire::Subscription;
-use ibv_sa_wire::mad::{GSI_QPN, Notice, Report, SaMad, Status, request};
+use ibv_sa_wire::mad::{GSI_QPN, Notice, Report, SaMad, request};
 use zerocopy::IntoBytes;
 
 use super::audit::Audit;
@@ -19,6 +19,9 @@ use super::types::{Action, Address, Level, PortId, PortInfo, PortName, PortState
 
 /// A subscription that was just ended may still have a Report on its way.
 const OVERLAP_AFTER: u64 = 1_000_000_000;
+
+/// How many times a notice may come while nobody knows what an earlier life has left at the SA.
+const UNSURE: usize = 4;
 
 /// What became of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +57,8 @@ pub struct Port {
     pub(super) subscriptions: BTreeMap<Subscription, State>,
     pub(super) audit: Audit,
     /// What registrations want, and how many do.
-    wishes: BTreeMap<Subscription, usize>,
-    planned: BTreeSet<Subscription>,
+    pub(super) wishes: BTreeMap<Subscription, usize>,
+    pub(super) planned: BTreeSet<Subscription>,
     recent: Recent,
     budget: Budget,
     /// Until then a notice may come this many times.
@@ -133,7 +136,7 @@ impl Port {
         }
     }
 
-    fn replan(&mut self, context: &mut Context<'_>) {
+    pub(super) fn replan(&mut self, context: &mut Context<'_>) {
         self.planned = plan(self.wishes.keys());
         let now = self.is_ready().then_some(context.now);
         for wish in &self.planned {
@@ -174,7 +177,9 @@ impl Port {
             if !self.planned.contains(wish) {
                 let linger = context.settings.linger;
                 state.enter(Phase::Leaving, due.map(|due| due + linger));
-            } else if state.phase != Phase::Idle || state.due.is_none() || !ready {
+            } else {
+                // What is about to be asked for anyway is not put off: events come in groups.
+                let due = if state.phase == Phase::Idle && ready { state.due.or(due) } else { due };
                 state.enter(Phase::Idle, due);
             }
         }
@@ -232,102 +237,6 @@ impl Port {
         ready
     }
 
-    /// An answer to Set(InformInfo).
-    pub fn answered(&mut self, tid: u32, status: Status, context: &mut Context<'_>) -> Option<Outcome> {
-        let (&wish, state) = self.subscriptions.iter_mut().find(|(_, state)| state.tids.contains(&tid))?;
-        if status.is_temporary() {
-            // A late one says nothing new: the next request is on its way.
-            return if state.tids.last() == Some(&tid) && matches!(state.phase, Phase::Asking | Phase::Withdrawing) {
-                self.unanswered(wish, -libc::EBUSY, context)
-            } else {
-                None
-            };
-        }
-        match state.phase {
-            Phase::Leaving | Phase::Withdrawing => {
-                if !status.is_ok() && !state.stray {
-                    // Gone already, which is as good.
-                    let name = &self.name;
-                    context.log(Level::Info, "withdraw", || {
-                        format!("{name}: {wish} was not subscribed any more: {status}")
-                    });
-                }
-                if state.stray && !status.is_ok() {
-                    self.audit.not_ours(wish);
-                }
-                self.remove(&wish, context);
-                None
-            }
-            _ if status.is_ok() => {
-                state.enter(Phase::Standing, None);
-                state.standing = true;
-                self.replan(context);
-                self.audit.schedule(context);
-                Some(Outcome::Standing)
-            }
-            _ => {
-                let name = &self.name;
-                context.log(Level::Warning, "refused", || {
-                    format!("{name}: the SA refused to subscribe {wish}: {status}")
-                });
-                let again = context.now + context.around(context.settings.longest_pause);
-                state.enter(Phase::Idle, Some(again));
-                (state.asked, state.standing, state.refused) = (false, false, true);
-                let denied = wish.needs_trust() || status == Status::DENIED;
-                Some(Outcome::Failed(wish, if denied { -libc::EACCES } else { -libc::EINVAL }))
-            }
-        }
-    }
-
-    /// A request that the transport could not bring to an answer.
-    pub fn send_failed(&mut self, tid: u32, context: &mut Context<'_>) -> Option<Outcome> {
-        let (&wish, state) = self.subscriptions.iter().find(|(_, state)| state.tids.last() == Some(&tid))?;
-        matches!(state.phase, Phase::Asking | Phase::Withdrawing)
-            .then(|| self.unanswered(wish, -libc::ETIMEDOUT, context))?
-    }
-
-    /// No answer, or none that says anything.
-    fn unanswered(&mut self, wish: Subscription, status: i32, context: &mut Context<'_>) -> Option<Outcome> {
-        let state = self.subscriptions.get_mut(&wish)?;
-        state.attempt += 1;
-        let attempt = state.attempt;
-        let pause = context.pause(attempt - 1);
-        state.due = Some(context.now + pause);
-        let exhausted = attempt >= context.settings.attempts;
-        match state.phase {
-            Phase::Asking | Phase::Idle | Phase::Standing => {
-                state.phase = Phase::Idle;
-                if exhausted {
-                    let (name, sm) = (&self.name, self.state.sm_lid);
-                    context.log(Level::Warning, "silent", || {
-                        let what = if status == -libc::EBUSY { "is busy" } else { "does not answer" };
-                        format!("{name}: the SA at LID {sm} {what}: {wish} is not subscribed after {attempt} requests")
-                    });
-                }
-                self.replan(context);
-                exhausted.then_some(Outcome::Failed(wish, status))
-            }
-            Phase::Leaving | Phase::Withdrawing => {
-                state.phase = Phase::Leaving;
-                if exhausted {
-                    let name = &self.name;
-                    context.log(Level::Warning, "kept", || {
-                        format!("{name}: the SA did not answer the end of {wish}; it may keep it")
-                    });
-                    self.remove(&wish, context);
-                } else if self.planned.contains(&wish) {
-                    self.replan(context);
-                }
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, wish: &Subscription, context: &mut Context<'_>) {
-        self.subscriptions.remove(wish);
-        self.replan(context);
-    }
-
     /// When something is to be done.
     pub fn deadline(&self) -> Option<u64> {
         let again = match self.link {
@@ -373,7 +282,8 @@ impl Port {
             Phase::Leaving => Phase::Withdrawing,
         };
         // What takes its place has to stand first, unless it never will.
-        let successors = || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
+        let successors =
+            || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
         let waits = phase == Phase::Withdrawing && successors().any(|one| !one.serves() && !one.refused);
         let orphans = phase == Phase::Withdrawing && successors().any(|one| one.refused);
         let go = if waits {
@@ -393,6 +303,7 @@ impl Port {
         state.tids.push(tid);
         state.phase = phase;
         state.asked = true;
+        state.stray &= phase == Phase::Withdrawing;
         // Longer than the transport waits: its word comes first.
         state.due = Some(context.now + context.settings.answer + context.settings.answer / 4);
         let mad = if phase == Phase::Asking {
@@ -415,15 +326,24 @@ impl Port {
     pub fn report(&mut self, from: Address, report: &Report, context: &mut Context<'_>) -> Option<Notice> {
         context.actions.push(send(self.id, from, &report.response(), 0));
         let notice = report.notice();
-        let standing =
-            self.subscriptions.iter().filter(|(one, state)| state.may_report() && matches(one, &notice)).count();
+        let standing = self
+            .subscriptions
+            .iter()
+            .filter(|(one, state)| state.may_report() && matches(one, &notice))
+            .count();
         if from.lid != self.state.sm_lid {
             return None;
         }
         if standing > 1 {
             self.overlap = (context.now + OVERLAP_AFTER, standing);
         }
-        let times = if context.now < self.overlap.0 { standing.max(self.overlap.1) } else { standing };
+        let mut times = standing;
+        if context.now < self.overlap.0 {
+            times = times.max(self.overlap.1);
+        }
+        if self.audit.is_unsure() {
+            times = times.max(UNSURE);
+        }
         let mut bytes: MaskedNotice = [0; 80];
         bytes.copy_from_slice(notice.as_bytes());
         let bytes = Arc::new(bytes);
@@ -432,7 +352,7 @@ impl Port {
         }
         if standing == 0 {
             // A subscription of an earlier life stands at the SA: find it.
-            self.audit.hurry(context);
+            self.audit.doubt(context);
         }
         Some(notice)
     }

@@ -115,8 +115,7 @@ impl<R> Queue<R> {
             return;
         };
         let (first, second) = (*first, *second);
-        let repeats_first =
-            matches!(slot(&mut self.items, self.base, first), Some(Item::Status { status: s, .. }) if *s == status);
+        let repeats_first = matches!(slot(&mut self.items, self.base, first), Some(Item::Status { status: s, .. }) if *s == status);
         if let Some(waiting) = second.and_then(|at| slot(&mut self.items, self.base, at)) {
             *waiting = if repeats_first { Item::Nothing } else { item };
         } else if !repeats_first {

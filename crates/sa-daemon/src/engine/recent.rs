@@ -12,8 +12,9 @@ pub type MaskedNotice = [u8; 80];
 
 /// How long an SA may go on repeating a Report.
 const REPEAT: u64 = 5_000_000_000;
-/// How far apart the Reports of one notice can be made: one pass over the SA's list of subscriptions.
-const OVERLAP: u64 = 500_000_000;
+/// How far apart the Reports of one notice can arrive. They are made in one pass over the SA's list, but each may be
+/// lost and sent again, three times, after 200 ms.
+const OVERLAP: u64 = 1_000_000_000;
 /// That list may have other hosts' subscriptions between two of ours.
 const OVERLAP_TIDS: u32 = 16;
 /// A whole fabric that vanishes is some tens of thousands of notices within seconds.

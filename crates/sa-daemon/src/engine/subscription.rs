@@ -28,6 +28,8 @@ pub struct State {
     pub standing: bool,
     /// A request went out and nobody knows what became of it.
     pub asked: bool,
+    /// The SA confirmed it once, and nobody has ended it.
+    pub held: bool,
     /// The SA said no to the last request.
     pub refused: bool,
     /// Found in the SA's table under our name without our asking. It may belong to another queue pair, so it
@@ -46,6 +48,7 @@ impl State {
             attempt: 0,
             standing: false,
             asked: false,
+            held: false,
             refused: false,
             stray: false,
             tids: Vec::new(),

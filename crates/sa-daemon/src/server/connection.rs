@@ -83,12 +83,13 @@ impl Connection {
                 break;
             }
             let mut packet = [0; MAX_REQUEST];
-            let (_, length) = match rustix::net::recv(&self.fd, &mut packet, RecvFlags::TRUNC | RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Fate::Ends(Why::Closed),
-                Ok(received) => received,
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(_) => return Fate::Ends(Why::Closed),
-            };
+            let (_, length) =
+                match rustix::net::recv(&self.fd, &mut packet, RecvFlags::TRUNC | RecvFlags::DONTWAIT) {
+                    Ok((_, 0)) => return Fate::Ends(Why::Closed),
+                    Ok(received) => received,
+                    Err(Errno::AGAIN | Errno::INTR) => break,
+                    Err(_) => return Fate::Ends(Why::Closed),
+                };
             let Some(Ok(message)) = packet.get(..length).map(ClientMessage::decode) else {
                 return Fate::Ends(Why::Protocol);
             };
@@ -100,7 +101,13 @@ impl Connection {
     }
 
     /// Returns whether the message was allowed.
-    fn message(&mut self, client: ClientId, message: ClientMessage, driver: &mut Driver, greeting: &Greeting) -> bool {
+    fn message(
+        &mut self,
+        client: ClientId,
+        message: ClientMessage,
+        driver: &mut Driver,
+        greeting: &Greeting,
+    ) -> bool {
         let request = match (message, self.greeted) {
             (ClientMessage::Hello(hello), false) => return self.greet(hello, greeting),
             (ClientMessage::Register(register), true) => {
@@ -176,7 +183,9 @@ fn message(item: &Outgoing) -> ServerMessage<'static> {
             ServerMessage::Registered(Registered { id: *id, status: *status })
         }
         Outgoing::Reply(Reply::Unregistered { id }) => ServerMessage::Unregistered(Unregistered { id: *id }),
-        Outgoing::Status { id, status } => ServerMessage::StatusChange(StatusChange { id: *id, status: *status }),
+        Outgoing::Status { id, status } => {
+            ServerMessage::StatusChange(StatusChange { id: *id, status: *status })
+        }
         Outgoing::Notice { id, sequence, delivery } => ServerMessage::Notice(NoticeEvent {
             id: *id,
             sequence: *sequence,

@@ -147,8 +147,7 @@ impl Daemon {
         };
         let driver = Driver::new(config.settings, config.policy, config.transport, config.log)
             .map_err(system("the transport"))?;
-        let epoll =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| system("eventfd")(e.into()))?;
         let signals = if config.signals { Some(signals().map_err(system("signals"))?) } else { None };
@@ -279,7 +278,8 @@ impl Daemon {
         let Ok(credentials) = sys::peer_credentials(fd.as_fd()) else { return };
         let pid = u32::try_from(credentials.pid).unwrap_or(0);
         // A descriptor may live on in a child that knows nothing of it; the process is the client.
-        let process = Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let process =
+            Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let peer = Peer { uid: credentials.uid, gid: credentials.gid, pid, comm: connection::comm(pid) };
         let mut connection = Connection::new(fd, process);
         self.driver.event(Event::ClientConnected { client: id, peer });

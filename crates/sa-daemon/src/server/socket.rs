@@ -55,7 +55,8 @@ impl Listener {
     /// One of our own. What an earlier daemon left at the path goes, if it is surely that.
     pub fn bind(path: &Path) -> Result<Listener, Error> {
         let fail = |what| move |source| Error::Socket { path: path.into(), what, source };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let directory =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let about = fs::metadata(directory).map_err(fail("its directory"))?;
         if about.mode() & 0o022 != 0 {
             // Others could have put the path there, or put another one in its place.
@@ -72,16 +73,22 @@ impl Listener {
                 if answers(path).map_err(fail("connect"))? {
                     return Err(Error::Running { path: path.into() });
                 }
-                fs::remove_file(path).map_err(fail("unlink"))?;
             }
+        }
+        // Under another name until it listens: whoever finds the path can connect.
+        let new = with_suffix(path, ".new");
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail("unlink")(error)),
+            _ => {}
         }
         let open = || -> io::Result<OwnedFd> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-            rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+            rustix::net::bind(&fd, &SocketAddrUnix::new(&new)?)?;
             // Who may connect is decided by who it is, not by the file.
-            rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
+            rustix::fs::chmod(&new, Mode::from_raw_mode(0o666))?;
             rustix::net::listen(&fd, BACKLOG)?;
+            fs::rename(&new, path)?;
             Ok(fd)
         };
         let fd = open().map_err(fail("bind"))?;
@@ -103,11 +110,15 @@ impl Drop for Listener {
     }
 }
 
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 /// Only one daemon at a time looks at a path. The file stays: removing it would let two have it.
 fn lock(path: &Path) -> Result<File, Error> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let name = PathBuf::from(name);
+    let name = with_suffix(path, ".lock");
     let file = fs::OpenOptions::new()
         .write(true)
         .create(true)

@@ -12,7 +12,8 @@ const FIRST_INHERITED: i32 = 3;
 /// The descriptor that systemd opened for this process (sd_listen_fds(3)).
 pub fn inherited() -> Option<OwnedFd> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS").is_none_or(|count| count == 0) {
+    if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS").is_none_or(|count| count == 0)
+    {
         return None;
     }
     // SAFETY: F_GETFD takes no pointer; a bad descriptor is an error.

@@ -37,9 +37,11 @@ pub enum Mood {
     Well,
     /// "Busy" to everything.
     Busy,
+    /// No room for a new subscription.
+    Full,
     /// Not at all.
     Silent,
-    /// No to everything.
+    /// No to every new subscription.
     Refusing,
 }
 
@@ -74,7 +76,8 @@ impl Sa {
                 let inform = message.inform_info().ok()?;
                 let status = match self.mood {
                     Mood::Busy => Status::BUSY,
-                    Mood::Refusing => Status::REQ_INVALID,
+                    Mood::Full if inform.subscribe == 1 => Status::NO_RESOURCES,
+                    Mood::Refusing if inform.subscribe == 1 => Status::REQ_INVALID,
                     _ => {
                         let subscription = Subscription::from_inform_info(&inform);
                         self.set(Subscriber { lid, gid, subscription }, inform.subscribe, inform.qpn.get())

@@ -4,7 +4,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ibv_sa_wire::mad::Notice;
 use ibv_sa_wire::proto::{
@@ -101,33 +101,28 @@ impl Client {
     }
 
     pub fn hear(&self, within: Duration) -> Heard {
-        let end = Instant::now() + within;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).expect("a short time");
-            let ready =
-                poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)).expect("poll works");
-            if ready == 0 {
-                return Heard::Nothing;
+        let timeout = Timespec::try_from(within).expect("a short time");
+        let ready = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&timeout)).expect("poll works");
+        if ready == 0 {
+            return Heard::Nothing;
+        }
+        let mut packet = [0; MAX_PACKET];
+        let length = match rustix::net::recv(&self.fd, &mut packet, RecvFlags::empty()) {
+            Ok((_, 0)) | Err(_) => return Heard::Closed,
+            Ok((_, length)) => length,
+        };
+        match ServerMessage::decode(&packet[..length]).expect("the daemon speaks the protocol") {
+            ServerMessage::Welcome(_) => Heard::Welcome,
+            ServerMessage::Refused(refused) => Heard::Refused(refused.status),
+            ServerMessage::Registered(one) => Heard::Registered(one.id, one.status),
+            ServerMessage::Unregistered(one) => Heard::Unregistered(one.id),
+            ServerMessage::StatusChange(one) => Heard::Status(one.id, one.status),
+            ServerMessage::Notice(one) => Heard::Notice(one.id, one.sequence, one.notice),
+            ServerMessage::Overflow(one) => Heard::Lost(one.id, one.lost),
+            ServerMessage::StatusChunk(one) => {
+                let text = String::from_utf8(one.data().to_vec()).expect("a status is text");
+                Heard::Chunk(one.offset(), one.total(), text)
             }
-            let mut packet = [0; MAX_PACKET];
-            let length = match rustix::net::recv(&self.fd, &mut packet, RecvFlags::empty()) {
-                Ok((_, 0)) | Err(_) => return Heard::Closed,
-                Ok((_, length)) => length,
-            };
-            return match ServerMessage::decode(&packet[..length]).expect("the daemon speaks the protocol") {
-                ServerMessage::Welcome(_) => Heard::Welcome,
-                ServerMessage::Refused(refused) => Heard::Refused(refused.status),
-                ServerMessage::Registered(one) => Heard::Registered(one.id, one.status),
-                ServerMessage::Unregistered(one) => Heard::Unregistered(one.id),
-                ServerMessage::StatusChange(one) => Heard::Status(one.id, one.status),
-                ServerMessage::Notice(one) => Heard::Notice(one.id, one.sequence, one.notice),
-                ServerMessage::Overflow(one) => Heard::Lost(one.id, one.lost),
-                ServerMessage::StatusChunk(one) => {
-                    let text = String::from_utf8(one.data().to_vec()).expect("a status is text");
-                    Heard::Chunk(one.offset(), one.total(), text)
-                }
-            };
         }
     }
 

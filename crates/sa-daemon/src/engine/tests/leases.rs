@@ -134,14 +134,14 @@ fn a_late_answer_counts_unless_the_sm_changed() {
 
 #[test]
 fn the_same_id_from_the_next_sm_is_news() {
-    let mut world = World::new();
+    let mut world = World::with(Settings { spread: 0, settle: 0, ..Settings::default() });
     two(&mut world);
     world.happen(about(Trap(64), 3), 1);
     world.told(1);
     world.sa = Sa::default();
     world.port(PortState { sm_lid: 4, ..world.state });
     world.port(PortState { sm_lid: 1, ..world.state });
-    world.pass(6 * SECOND);
+    world.pass(SECOND);
     world.told(1);
     let mut reports = world.sa.happen(&about(Trap(64), 3));
     let (lid, report) = reports.remove(0);

@@ -1,0 +1,173 @@
+//! All interleavings of a few steps of a few threads (loom). Run with `RUSTFLAGS="--cfg loom" cargo test -p
+//! ibv-sa-ledger --release --lib`.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::account::{Account, after_write};
+use crate::sync::*;
+use crate::table::{ALIVE, DEAD, Entry, Head, Table};
+
+/// An ack that comes too early is held; a destroy begins; the event is read. Whoever is last must see both.
+#[test]
+fn a_held_ack_and_its_event_always_meet() {
+    // Three switches of threads at any place: without a bound the number of interleavings is beyond all patience.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let account = Arc::new(Account::default());
+        let destroying = Arc::new(AtomicU32::new(0));
+        let passed = Arc::new(AtomicU32::new(0));
+        let pair_if_destroying = |account: &Account, destroying: &AtomicU32, passed: &AtomicU32| {
+            if destroying.load(SeqCst) != 0 {
+                passed.fetch_add(account.pair(), Relaxed);
+            }
+        };
+
+        let threads = [
+            {
+                let (account, destroying, passed) = (account.clone(), destroying.clone(), passed.clone());
+                thread::spawn(move || {
+                    let split = account.ack(1);
+                    passed.fetch_add(split.good, Relaxed);
+                    if split.surplus != 0 {
+                        account.hold(split.surplus);
+                        pair_if_destroying(&account, &destroying, &passed);
+                    }
+                })
+            },
+            {
+                let (account, destroying, passed) = (account.clone(), destroying.clone(), passed.clone());
+                thread::spawn(move || {
+                    account.got_one();
+                    pair_if_destroying(&account, &destroying, &passed);
+                })
+            },
+        ];
+        destroying.store(1, SeqCst);
+        after_write();
+        passed.fetch_add(account.pair(), Relaxed);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(passed.load(Relaxed), 1, "the destroy waits for ever");
+        assert_eq!((account.open.load(Relaxed), account.held()), (0, 0));
+    });
+}
+
+/// Two acks race for one open event: one is good, one is not.
+#[test]
+fn one_event_takes_one_ack() {
+    loom::model(|| {
+        let account = Arc::new(Account::default());
+        account.got_one();
+        let other = {
+            let account = account.clone();
+            thread::spawn(move || account.ack(1))
+        };
+        let mine = account.ack(1);
+        let other = other.join().unwrap();
+        assert_eq!((mine.good + other.good, mine.surplus + other.surplus), (1, 1));
+    });
+}
+
+/// The program's ack and the rescue of the same event: the event is passed on once, the other is swallowed or bad.
+#[test]
+fn a_rescue_and_the_programs_own_ack() {
+    loom::model(|| {
+        let account = Arc::new(Account::default());
+        account.got_one();
+        let other = {
+            let account = account.clone();
+            thread::spawn(move || account.rescue(1))
+        };
+        let mine = account.ack(1);
+        let rescued = other.join().unwrap();
+        assert_eq!(mine.good + rescued, 1);
+        assert_eq!(mine.good + mine.swallowed + mine.surplus, 1);
+    });
+}
+
+#[derive(Default)]
+struct Slot {
+    head: Head,
+    value: AtomicUsize,
+}
+
+impl Entry for Slot {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+type Small = Table<Slot, 2, 4>;
+
+fn small() -> Arc<Small> {
+    Arc::new(Table::new(std::array::from_fn(|_| Slot::default())))
+}
+
+/// What is found under an address was filled for it.
+#[test]
+fn an_entry_is_whole_when_it_is_found() {
+    loom::model(|| {
+        let table = small();
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.insert(0x100, ALIVE, |_| {}, |slot| slot.value.store(0x100, Relaxed)))
+        };
+        if let Some(place) = table.find(0x100) {
+            let slot = table.at(place);
+            assert_eq!(slot.value.load(Relaxed), 0x100);
+            assert_eq!(slot.head().state(), ALIVE);
+        }
+        table.insert(0x200, ALIVE, |_| {}, |slot| slot.value.store(0x200, Relaxed)).unwrap();
+        other.join().unwrap().unwrap();
+        for address in [0x100, 0x200] {
+            let place = table.find(address).expect("both fit");
+            assert_eq!(table.at(place).value.load(Relaxed), address);
+        }
+    });
+}
+
+/// A dead entry's place goes to one of two threads that need one.
+#[test]
+fn a_place_has_one_owner() {
+    loom::model(|| {
+        let table = small();
+        let fill = |slot: &Slot| slot.value.store(1, Relaxed);
+        for address in [0x100, 0x200] {
+            let place = table.insert(address, ALIVE, |_| {}, fill).unwrap();
+            if address == 0x100 {
+                assert!(table.bury(place, table.at(place).head().generation()));
+            }
+        }
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.insert(0x300, ALIVE, |_| {}, |_| {}))
+        };
+        let mine = table.insert(0x400, ALIVE, |_| {}, |_| {});
+        let other = other.join().unwrap();
+        assert_eq!(u8::from(mine.is_some()) + u8::from(other.is_some()), 1);
+        assert_eq!(table.find(0x100), None);
+        assert!(table.find(0x200).is_some());
+    });
+}
+
+/// The end of a destroy and the birth of the next object at the same address: the new one is not buried.
+#[test]
+fn a_new_life_is_not_ended_by_the_end_of_the_old_one() {
+    loom::model(|| {
+        let table = small();
+        let place = table.insert(0x100, ALIVE, |_| {}, |_| {}).unwrap();
+        let old = table.at(place).head().generation();
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || table.bury(place, old))
+        };
+        let renewed = table.renew(place, ALIVE, |_| {}, |_| {});
+        other.join().unwrap();
+        let head = table.at(place).head();
+        assert!(!renewed || head.state() == ALIVE, "state {}", head.state());
+        assert!(renewed || head.state() == DEAD);
+    });
+}

@@ -1,0 +1,134 @@
+//! A private fabric, and what can be done to it.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ibv_sa_daemon::transport::ibsim::Client as Sim;
+use zerocopy::IntoBytes;
+
+use ibv_sa_wire::mad::Notice;
+
+/// ibsim and OpenSM, ended with this value.
+pub struct Fabric {
+    directory: tempfile::TempDir,
+    /// Name of ibsim's sockets.
+    pub base: String,
+}
+
+fn testbed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/sa")
+}
+
+impl Fabric {
+    /// Four HCAs, the SM on Hca1.
+    pub fn new() -> Fabric {
+        Fabric::with(&[])
+    }
+
+    /// The same with more arguments for OpenSM.
+    pub fn with(opensm: &[&str]) -> Fabric {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut fabric = Fabric { directory, base: String::new() };
+        let net = testbed().join("four.net");
+        let mut start = vec![net.to_str().expect("a plain path")];
+        start.extend(opensm);
+        fabric.script("start", &start);
+        let env = std::fs::read_to_string(fabric.directory.path().join("env")).expect("written by fabric.sh");
+        fabric.base = env
+            .lines()
+            .find_map(|line| line.strip_prefix("IBSIM_SOCKNAME="))
+            .expect("fabric.sh writes it")
+            .into();
+        fabric
+    }
+
+    /// Where logs are, and where there is room.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A command that runs something of fabric.sh.
+    pub fn command(&self, action: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(testbed().join("fabric.sh"));
+        command.arg(action).arg(self.directory.path()).args(args).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it; what it prints.
+    pub fn script(&self, action: &str, args: &[&str]) -> String {
+        // OpenSM stays and would keep a pipe open: files.
+        let (out, err) = (self.path().join("stdout"), self.path().join("stderr"));
+        let file = |path: &PathBuf| std::fs::File::create(path).expect("a file");
+        let status =
+            self.command(action, args).stdout(file(&out)).stderr(file(&err)).status().expect("bash is there");
+        let text =
+            |path: &PathBuf| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        assert!(status.success(), "fabric.sh {action} {args:?}: {}", text(&err));
+        text(&out)
+    }
+
+    /// A command of ibsim's console.
+    pub fn console(&self, command: &str) {
+        self.script("cmd", &[command]);
+    }
+
+    /// A link goes down and stays so until the SM has seen it.
+    pub fn unlink(&self, node: &str) {
+        self.console(&format!("Unlink \"{node}\""));
+    }
+
+    pub fn relink(&self, node: &str) {
+        self.console(&format!("ReLink \"{node}\""));
+    }
+
+    /// The SA's own list of subscriptions: one line of numbers, sorted, for each.
+    pub fn subscriptions(&self) -> Vec<String> {
+        let Output { stdout, status, .. } =
+            self.command("run", &["Hca2", "saquery", "-I"]).output().expect("saquery is there");
+        assert!(status.success());
+        let text = String::from_utf8_lossy(&stdout).into_owned();
+        let mut traps: Vec<String> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("trap_num").or(line.trim().strip_prefix("dev_id")))
+            .map(|number| number.trim_matches(['.', ' ', '\t']).to_owned())
+            .collect();
+        traps.sort();
+        traps
+    }
+
+    /// Until the SA's list is this.
+    pub fn wait_for_subscriptions(&self, traps: &[&str]) {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let have = self.subscriptions();
+            if have == traps {
+                return;
+            }
+            assert!(Instant::now() < end, "the SA has {have:?} instead of {traps:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Hca2 tells the SM of something, in traps of the subnet management class.
+    pub fn inject(&self, notices: &[Notice]) {
+        let sim = Sim::new(&self.base, "Hca2", false).expect("ibsim has room");
+        let sm_lid = sim.state().expect("ibsim answers").sm_lid;
+        for (notice, tid) in notices.iter().zip(1..) {
+            let mut mad = [0; 256];
+            (mad[0], mad[1], mad[2], mad[3], mad[15], mad[17]) = (1, 1, 1, 5, tid, 2);
+            mad[64..144].copy_from_slice(notice.as_bytes());
+            sim.send(sm_lid, 0, &mad).expect("ibsim takes it");
+        }
+        // ibsim drops what it has not read when a client leaves.
+        while let Ok(Some(_)) = sim.receive(Duration::from_millis(200)) {}
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        let _ = self.command("stop", &[]).stdout(Stdio::null()).status();
+    }
+}

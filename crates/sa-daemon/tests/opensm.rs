@@ -1,0 +1,204 @@
+//! The daemon on a simulated fabric with a real OpenSM.
+
+mod common;
+#[path = "common/fabric.rs"]
+mod fabric;
+
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use common::{Client, Heard, LIMIT};
+use fabric::Fabric;
+use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
+use ibv_sa_daemon::transport::ibsim::{DEVICE, Ibsim};
+use ibv_sa_daemon::{Config, Daemon, Error, Stopper};
+use ibv_sa_wire::mad::{Notice, NoticeType, Producer};
+use ibv_sa_wire::proto::Register;
+use ibv_sa_wire::{Filter, Gid, Subject, Trap};
+
+const QUIET: Duration = Duration::from_millis(300);
+const SECOND: u64 = 1_000_000_000;
+
+/// A daemon at a node.
+struct Host {
+    socket: PathBuf,
+    stopper: Stopper,
+    daemon: Option<JoinHandle<Result<(), Error>>>,
+}
+
+fn settings() -> Settings {
+    Settings { linger: SECOND / 5, spread: SECOND / 10, settle: SECOND / 20, ..Settings::default() }
+}
+
+impl Host {
+    fn at(fabric: &Fabric, node: &str, settings: Settings) -> Host {
+        let socket = fabric.path().join(format!("{node}.sock"));
+        let (base, node) = (fabric.base.clone(), node.to_owned());
+        let daemon = Daemon::new(Config {
+            socket: socket.clone(),
+            settings,
+            policy: Box::new(DefaultPolicy::default()),
+            transport: Box::new(move |sink| Ok(Box::new(Ibsim::new(sink, &base, &node)))),
+            log: Box::new(|record| eprintln!("{}", record.text)),
+            signals: false,
+        })
+        .expect("it listens");
+        let stopper = daemon.stopper();
+        Host { socket, stopper, daemon: Some(std::thread::spawn(move || daemon.run())) }
+    }
+
+    fn stop(&mut self) {
+        self.stopper.stop();
+        if let Some(daemon) = self.daemon.take() {
+            daemon.join().expect("no panic").expect("a clean end");
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(daemon) = self.daemon.take() {
+            let _ = daemon.join();
+        }
+    }
+}
+
+fn trap(number: u16) -> Filter {
+    Filter::trap(Trap(number))
+}
+
+/// GID of Hca3's port on the test bed.
+fn hca3() -> Gid {
+    let mut gid = [0; 16];
+    (gid[0], gid[1]) = (0xFE, 0x80);
+    gid[8..].copy_from_slice(&HCA3.to_be_bytes());
+    Gid(gid)
+}
+const HCA3: u64 = 0x0010_0007;
+
+fn numbers(notices: &[Notice]) -> Vec<u16> {
+    notices.iter().map(|notice| notice.number.get()).collect()
+}
+
+#[test]
+fn two_programs_get_exactly_the_notices_they_want() {
+    let fabric = Fabric::new();
+    let mut host = Host::at(&fabric, "Hca4", settings());
+    let (one, two) = (Client::new(&host.socket), Client::new(&host.socket));
+    one.registered(1, DEVICE, trap(65));
+    one.registered(2, DEVICE, trap(64));
+    two.registered(1, DEVICE, trap(65));
+    fabric.wait_for_subscriptions(&["64", "65"]);
+    fabric.unlink("Hca3");
+    let gone = one.notices(QUIET);
+    assert_eq!(numbers(&gone), [65]);
+    assert_eq!(gone[0].gid(), Some(hca3()));
+    fabric.relink("Hca3");
+    assert_eq!(numbers(&one.notices(QUIET)), [64]);
+    assert_eq!(numbers(&two.notices(QUIET)), [65]);
+    drop(one);
+    fabric.wait_for_subscriptions(&["65"]);
+    two.unregister(1);
+    assert_eq!(two.hear(LIMIT), Heard::Unregistered(1));
+    fabric.wait_for_subscriptions(&[]);
+    two.registered(1, DEVICE, trap(65));
+    host.stop();
+    assert_eq!(fabric.subscriptions(), [""; 0]);
+}
+
+#[test]
+fn everything_beside_one_trap_and_a_subject() {
+    let fabric = Fabric::new();
+    let host = Host::at(&fabric, "Hca4", settings());
+    let all = Client::new(&host.socket);
+    let one = Client::new(&host.socket);
+    let subject = Client::new(&host.socket);
+    one.registered(1, DEVICE, trap(64));
+    all.registered(1, DEVICE, Filter::EVERYTHING);
+    subject.registered(1, DEVICE, trap(65).about(Subject::Gid(hca3())));
+    subject.registered(2, DEVICE, trap(65).about(Subject::Gid(Gid([3; 16]))));
+    fabric.wait_for_subscriptions(&["0xFFFF", "65535"]);
+    fabric.unlink("Hca3");
+    assert_eq!(numbers(&all.notices(QUIET)), [128, 65]);
+    fabric.relink("Hca3");
+    assert_eq!(numbers(&all.notices(QUIET)), [128, 64]);
+    assert_eq!(numbers(&one.notices(QUIET)), [64]);
+    assert!(matches!(subject.hear(LIMIT), Heard::Notice(1, 1, _)));
+    assert_eq!(subject.hear(QUIET), Heard::Nothing);
+    let mut traps: Vec<Notice> = [145, 256, 257, 258, 259]
+        .map(|number| Notice::generic(NoticeType::SECURITY, Producer::CA, Trap(number)))
+        .into();
+    traps.push(Notice::vendor(NoticeType::INFORMATIONAL, 0x00_1234, 77));
+    fabric.inject(&traps);
+    let mut injected = numbers(&all.notices(QUIET));
+    injected.sort();
+    assert_eq!(injected, [77, 145, 256, 257, 258, 259]);
+    drop(all);
+    fabric.wait_for_subscriptions(&["64", "65"]);
+    assert_eq!(one.hear(QUIET), Heard::Nothing);
+}
+
+#[test]
+fn a_restarted_sm_is_found_by_the_audit() {
+    let fabric = Fabric::new();
+    let host = Host::at(&fabric, "Hca4", Settings { audit: SECOND, ..settings() });
+    let client = Client::new(&host.socket);
+    client.registered(1, DEVICE, trap(65));
+    client.register(2, DEVICE, trap(65), Register::AUTO_REREGISTER);
+    assert_eq!(client.hear(LIMIT), Heard::Registered(2, 0));
+    assert_eq!(client.hear(LIMIT), Heard::Status(2, 0));
+    fabric.script("smstop", &["main", "KILL"]);
+    fabric.script("sm", &["main", "Hca1"]);
+    let reset = -libc::ENETRESET;
+    let mut heard = [client.hear(LIMIT), client.hear(LIMIT)];
+    heard.sort_by_key(|one| format!("{one:?}"));
+    assert_eq!(heard, [Heard::Status(1, reset), Heard::Status(2, reset)]);
+    assert_eq!(client.hear(LIMIT), Heard::Status(2, 0));
+    fabric.wait_for_subscriptions(&["65"]);
+    fabric.unlink("Hca3");
+    assert!(matches!(client.hear(LIMIT), Heard::Notice(2, 1, _)));
+}
+
+#[test]
+fn a_standby_takes_over() {
+    let fabric = Fabric::new();
+    let poll = fabric.path().join("standby.conf");
+    std::fs::write(&poll, "sminfo_polling_timeout 500\npolling_retry_number 2\n").expect("a file");
+    fabric.script("sm", &["second", "Hca2", "-F", poll.to_str().expect("a plain path")]);
+    let host = Host::at(&fabric, "Hca4", settings());
+    let client = Client::new(&host.socket);
+    client.register(1, DEVICE, trap(65), Register::AUTO_REREGISTER);
+    assert_eq!(client.hear(LIMIT), Heard::Registered(1, 0));
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, 0));
+    fabric.script("smstop", &["main"]);
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, -libc::ENETRESET));
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, 0));
+    fabric.wait_for_subscriptions(&["65"]);
+    fabric.unlink("Hca3");
+    let notices = client.notices(QUIET);
+    assert!(notices.iter().any(|notice| notice.gid() == Some(hca3())), "{notices:?}");
+}
+
+#[test]
+fn the_port_goes_down_and_comes_back() {
+    let fabric = Fabric::with(&["-F", "/dev/null"]);
+    let host = Host::at(&fabric, "Hca4", settings());
+    let client = Client::new(&host.socket);
+    client.register(1, DEVICE, trap(64), Register::AUTO_REREGISTER);
+    assert_eq!(client.hear(LIMIT), Heard::Registered(1, 0));
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, 0));
+    fabric.unlink("Hca4");
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, -libc::ENETRESET));
+    client.register(2, DEVICE, trap(65), 0);
+    assert_eq!(client.hear(LIMIT), Heard::Registered(2, 0));
+    assert_eq!(client.hear(LIMIT), Heard::Status(2, -libc::ENETDOWN));
+    fabric.relink("Hca4");
+    assert_eq!(client.hear(LIMIT), Heard::Status(1, 0));
+    fabric.wait_for_subscriptions(&["64"]);
+    fabric.unlink("Hca3");
+    assert_eq!(client.hear(QUIET), Heard::Nothing);
+    fabric.relink("Hca3");
+    assert!(matches!(client.hear(LIMIT), Heard::Notice(1, _, notice) if notice.gid() == Some(hca3())));
+}
