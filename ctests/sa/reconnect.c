@@ -85,6 +85,16 @@ int main(void)
 	server("greet welcome");
 	expect_status(channel, &a, 0);
 
+	// It is silent: that is no daemon.
+	server("greet silent");
+	server("close");
+	expect_status(channel, &a, -ENETRESET);
+	time_t before = time(NULL);
+	expect_status(channel, &a, -ETIMEDOUT);
+	REQUIRE(time(NULL) - before >= 4);
+	server("greet welcome");
+	expect_status(channel, &a, 0);
+
 	server("stop");
 	REQUIRE(ibv_sa_free_id(again) == 0);
 	REQUIRE(ibv_sa_free_id(third) == 0);

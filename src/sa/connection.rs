@@ -13,7 +13,7 @@ use crate::sa::channel::Channel;
 use crate::sa::id::{self, Stage};
 use crate::sa::process::{Process, Tables};
 use crate::sa::table::NONE;
-use crate::sa::{event, sys};
+use crate::sa::{event, receive, sys};
 use crate::{clock, settings, state, stderr, tell};
 
 /// Where the system's daemon listens.
@@ -179,6 +179,9 @@ pub(crate) fn connect(process: &Process, channel: &mut Channel) -> Result<(), c_
     let socket = connected(process)?;
     sys::epoll_add(channel.fd, socket.as_raw_fd())?;
     channel.link = Link { fd: socket.into_raw_fd(), welcome: false, full: false };
+    // A daemon that does not answer is no daemon.
+    channel.backoff = channel.backoff.max(FIRST_BACKOFF);
+    sys::set_timer(channel.timer, PATIENCE as u32);
     Ok(())
 }
 
@@ -259,7 +262,17 @@ fn set_timer(channel: &mut Channel) {
 /// Looks whether it is time to reconnect, and does it.
 pub(crate) fn reconnect(process: &Process, tables: &mut Tables, index: u32) {
     let channel = tables.channels.get_mut(index);
-    if channel.backoff == 0 || !sys::lower(channel.timer) || channel.link.is_up() {
+    if channel.backoff == 0 || !sys::lower(channel.timer) {
+        return;
+    }
+    if channel.link.is_up() {
+        // Perhaps it has answered, and nobody has looked.
+        if !channel.link.welcome && receive::until_event(tables, index).is_ok() {
+            let link = tables.channels.get(index).link;
+            if link.is_up() && !link.welcome {
+                lost(tables, index, -libc::ETIMEDOUT);
+            }
+        }
         return;
     }
     let mut wanted = false;

@@ -50,7 +50,10 @@ fn one(tables: &mut Tables, index: u32, packet: Option<&[u8]>) {
     let message = packet.map(ServerMessage::decode);
     match (message, welcome) {
         (Some(Ok(ServerMessage::Welcome(answer))), false) if is_spoken(answer.version) => {
-            tables.channels.get_mut(index).link.welcome = true;
+            let channel = tables.channels.get_mut(index);
+            channel.link.welcome = true;
+            // It runs no more: nobody is woken for nothing.
+            sys::set_timer(channel.timer, 0);
             flush(tables, index);
         }
         (Some(Ok(ServerMessage::Refused(refused))), false) => lost(tables, index, refused.status),

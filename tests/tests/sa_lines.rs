@@ -1,9 +1,12 @@
 //! What `ibv_sa_*` says on stderr: a daemon that is missing or wrong, and calls that wait for acks.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
-use ibv_sa_tests::{FLAVOURS, Outcome, Run, ScriptedDaemon, need_root, sa_program, scripted_dir, shim_dir};
+use ibv_sa_tests::{
+    FLAVOURS, Outcome, Run, ScriptedDaemon, need_root, sa_program, scripted, scripted_dir, shim, shim_dir,
+};
 
 /// No channel can be made: the errno, and the lines for the two attempts.
 #[track_caller]
@@ -164,5 +167,87 @@ fn a_call_that_waits_says_for_whom() {
                 ],
             );
         }
+    }
+}
+
+/// A user's own daemon, below XDG_RUNTIME_DIR: only if that directory is the user's alone.
+#[test]
+fn a_daemon_of_ones_own() {
+    assert!(!Path::new("/run/ibv_sa/sa.sock").exists(), "a daemon of the system would be found first");
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(dir.path().join("ibv_sa")).expect("a folder");
+        let socket = dir.path().join("ibv_sa/sa.sock");
+        std::os::unix::fs::symlink(daemon.socket(), &socket).expect("a link");
+        let run = |program: &str, args: &[&str]| {
+            let run = daemon.program(program, flavour).args(args);
+            run.env("IBV_SA_SOCKET", "").env("XDG_RUNTIME_DIR", dir.path()).run().assert_ok()
+        };
+        let mode = |mode| {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).expect("chmod");
+        };
+        mode(0o700);
+        assert_eq!(run("basic", &[]).stderr, "");
+        for wrong in [0o755, 0o770, 0o1700] {
+            mode(wrong);
+            one_line(&run("create", &["2"]), &["(/run/ibv_sa/sa.sock: No such file", "`ibv-sa daemon`"]);
+        }
+        mode(0o700);
+        std::fs::remove_file(&socket).expect("the link");
+        let both = run("create", &["2"]);
+        one_line(&both, &["(/run/ibv_sa/sa.sock: No such file", "ibv_sa/sa.sock: No such file"]);
+    }
+}
+
+/// A program of another user needs the right to connect, and no other.
+#[test]
+fn a_program_without_privilege() {
+    need_root();
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let dir = daemon.socket().parent().expect("a folder").to_path_buf();
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+        };
+        set(&dir, 0o755);
+        for (name, socket) in [("libibv_sa.so.1", shim(flavour)), ("libibverbs.so.1", scripted())] {
+            std::fs::copy(socket, dir.join(name)).expect("a copy");
+        }
+        let run = |program: &str, args: &[&str]| {
+            let from = sa_program(&format!("ctests/sa/{program}.c"), flavour, &[]);
+            std::fs::copy(from, dir.join(program)).expect("a copy");
+            let run = Run::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+            let run = daemon.with_daemon(run.arg(dir.join(program)).args(args).library_path(&dir));
+            let outcome = run.run().assert_ok();
+            assert_eq!((&*outcome.stdout, &*outcome.stderr), ("good\n", ""), "{outcome}");
+        };
+        set(&daemon.socket(), 0o600);
+        run("create", &["13"]);
+        set(&daemon.socket(), 0o666);
+        set(&dir.join("control.sock"), 0o666);
+        run("basic", &[]);
+    }
+}
+
+/// In a program with more rights than its user the environment names no socket.
+#[test]
+fn a_privileged_program() {
+    need_root();
+    for flavour in FLAVOURS {
+        let daemon = ScriptedDaemon::start();
+        let dir = daemon.socket().parent().expect("a folder").to_path_buf();
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("chmod");
+        };
+        set(&dir, 0o755);
+        std::fs::copy(shim(flavour), dir.join("libibv_sa.so.1")).expect("a copy");
+        let path = format!("-Wl,-rpath,{}", dir.display());
+        let program = dir.join("create");
+        std::fs::copy(sa_program("ctests/sa/create.c", flavour, &[&path]), &program).expect("a copy");
+        set(&program, 0o4755);
+        let run = Run::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        let outcome = daemon.with_daemon(run.arg(&program).arg("2")).run().assert_ok();
+        one_line(&outcome, &["(/run/ibv_sa/sa.sock: No such file", "`ibv-sa daemon`"]);
     }
 }
