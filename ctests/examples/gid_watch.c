@@ -12,7 +12,11 @@
 
 int main(int argc, char **argv)
 {
-	struct ibv_sa_inform_filter filter = { .comp_mask = IBV_SA_INFORM_TRAP, .flags = IBV_SA_AUTO_REREGISTER };
+	struct ibv_sa_inform_filter filter = {
+		.comp_mask = IBV_SA_INFORM_IS_GENERIC | IBV_SA_INFORM_TRAP,
+		.is_generic = 1,
+		.flags = IBV_SA_AUTO_REREGISTER,
+	};
 	struct ibv_sa_event_channel *channel = ibv_sa_create_event_channel();
 	struct ibv_sa_event *event;
 	struct ibv_sa_id *in, *out;

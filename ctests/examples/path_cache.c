@@ -88,7 +88,8 @@ int main(int argc, char **argv)
 		return perror("fcntl"), 1;
 	for (int i = 0; i < 2; i++) {
 		struct ibv_sa_inform_filter filter = {
-			.comp_mask = IBV_SA_INFORM_TRAP,
+			.comp_mask = IBV_SA_INFORM_IS_GENERIC | IBV_SA_INFORM_TRAP,
+			.is_generic = 1,
 			.flags = IBV_SA_AUTO_REREGISTER,
 			.device_name = argv[1],
 			.trap_number = traps[i],

@@ -132,7 +132,7 @@ enum ibv_sa_inform_mask {
 	IBV_SA_INFORM_IS_GENERIC = 1 << 2,
 	/** type. */
 	IBV_SA_INFORM_TYPE = 1 << 3,
-	/** trap_number. */
+	/** trap_number. A vendor's device id too, unless is_generic counts as well. */
 	IBV_SA_INFORM_TRAP = 1 << 4,
 	/** producer. */
 	IBV_SA_INFORM_PRODUCER = 1 << 5,
