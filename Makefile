@@ -22,6 +22,13 @@ LINK_FLAGS := -shared -Wl,-soname,libibv_sa.so.1 -Wl,-z,defs -Wl,--no-undefined-
 # The unwinder is linked in: libgcc_s would be one more library in every program under the preload.
 LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lc
 
+MAN3 := $(wildcard man/*.3)
+# Functions that share a page: NAME=PAGE.
+MAN3_LINKS := ibv_sa_destroy_event_channel=ibv_sa_create_event_channel ibv_sa_ack_event=ibv_sa_get_event \
+  ibv_sa_register_inform_info_ex=ibv_sa_register_inform_info ibv_sa_free_id=ibv_sa_register_inform_info \
+  ibv_sa_notice_lid=ibv_sa_notice_trap ibv_sa_notice_gid=ibv_sa_notice_trap ibv_sa_notice_issuer=ibv_sa_notice_trap \
+  ibv_sa_trap_str=ibv_sa_event_str ibv_sa_status_str=ibv_sa_event_str
+
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock build.rs
 
 .PHONY: all setup demo test test-style test-unit test-host test-kernel soak bench install uninstall clean help \
@@ -87,7 +94,7 @@ bench: setup-test
 ##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions
 install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband \
-	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR) \
+	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR) \
 	  $(DESTDIR)$(BASHCOMPDIR) $(DESTDIR)$(ZSHCOMPDIR) $(DESTDIR)$(FISHCOMPDIR)
 	install -m 755 build/release/ibv-sa $(DESTDIR)$(BINDIR)/ibv-sa
 	install -m 755 build/release/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so.1
@@ -96,6 +103,8 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
 	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
 	install -m 644 man/ibv-sa.1 man/ibv-sa-run.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 $(MAN3) $(DESTDIR)$(MANDIR)/man3
+	for link in $(MAN3_LINKS); do ln -sf "$${link#*=}.3" "$(DESTDIR)$(MANDIR)/man3/$${link%=*}.3"; done
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
 	build/release/ibv-sa completion bash | install -m 644 /dev/stdin $(DESTDIR)$(BASHCOMPDIR)/ibv-sa
 	build/release/ibv-sa completion zsh | install -m 644 /dev/stdin $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa
@@ -108,6 +117,8 @@ uninstall:
 	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7 $(DESTDIR)$(BINDIR)/ibv-sa \
 	  $(DESTDIR)$(MANDIR)/man1/ibv-sa.1 $(DESTDIR)$(MANDIR)/man1/ibv-sa-run.1 $(DESTDIR)$(BASHCOMPDIR)/ibv-sa \
 	  $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
+	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man3/%,$(MAN3))
+	for link in $(MAN3_LINKS); do rm -f "$(DESTDIR)$(MANDIR)/man3/$${link%=*}.3"; done
 	rm -rf $(DESTDIR)$(DOCDIR)
 
 ## make bindings   regenerate src/abi/verbs.rs;  make header: include/infiniband/ibv_sa.h

@@ -48,11 +48,14 @@ fn bindings() {
 
 #[cfg(feature = "header")]
 fn header() {
-    cbindgen::Builder::new()
-        .with_config(cbindgen::Config::from_file("cbindgen.toml").expect("cbindgen.toml is well-formed"))
-        // Only our own API: everything else is declared in <infiniband/verbs.h>.
-        .with_src("src/api.rs")
-        .generate()
-        .expect("cbindgen reads src/api.rs")
-        .write_to_file(output("ibv_sa.h"));
+    let config = cbindgen::Config::from_file("cbindgen.toml").expect("cbindgen.toml is well-formed");
+    // Only our own API: everything else is declared in <infiniband/verbs.h>.
+    let sources = ["api", "sa/channel", "sa/register", "sa/get", "sa/event", "sa/id", "sa/notice", "sa/text"];
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    println!("cargo::rerun-if-changed=cbindgen.toml");
+    for source in sources.map(|name| format!("src/{name}.rs")) {
+        println!("cargo::rerun-if-changed={source}");
+        builder = builder.with_src(source);
+    }
+    builder.generate().expect("cbindgen reads src/api.rs and src/sa").write_to_file(output("ibv_sa.h"));
 }

@@ -8,7 +8,7 @@
 //! | functions that only forward | [`forward`] |
 //! | contexts, objects, events and acks, polls | [`interpose`] |
 //! | inline functions of `<infiniband/verbs.h>` as real symbols | [`interpose::jump`], [`interpose::inline`] |
-//! | the library's own API | [`api`] |
+//! | the library's own API | [`api`], [`sa`] |
 //!
 //! Every exported function is `extern "C-unwind"` and holds nothing that needs dropping across the call into
 //! the provider, because that call may be the place where a thread is cancelled. What we do before and after it
@@ -26,6 +26,7 @@ mod forward;
 mod interpose;
 mod memory;
 mod provider;
+mod sa;
 mod settings;
 mod state;
 mod stderr;

@@ -31,11 +31,22 @@ pub(crate) struct Settings {
     pub(crate) ack: AckMode,
     /// `IBV_SA_HANG_SECS`: when a waiting destroy is spoken of.
     pub(crate) hang_secs: u32,
+    /// `IBV_SA_SOCKET`: where the daemon listens.
+    pub(crate) socket: Option<CString>,
+    /// `XDG_RUNTIME_DIR`, where a user's own daemon listens.
+    pub(crate) runtime_dir: Option<CString>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { provider: None, report: None, ack: AckMode::Protect, hang_secs: 5 }
+        Self {
+            provider: None,
+            report: None,
+            ack: AckMode::Protect,
+            hang_secs: 5,
+            socket: None,
+            runtime_dir: None,
+        }
     }
 }
 
@@ -98,7 +109,7 @@ fn environment() -> impl Iterator<Item = &'static [u8]> {
                 next = next.add(1);
                 entry.to_bytes()
             };
-            if entry.starts_with(PREFIX) {
+            if entry.starts_with(PREFIX) || entry.starts_with(RUNTIME_DIR) {
                 return Some(entry);
             }
         }
@@ -107,6 +118,8 @@ fn environment() -> impl Iterator<Item = &'static [u8]> {
 }
 
 const PREFIX: &[u8] = b"IBV_SA_";
+/// The one variable that is not ours (XDG Base Directory Specification).
+const RUNTIME_DIR: &[u8] = b"XDG_RUNTIME_DIR=";
 
 /// A value as it is shown in a message: not longer than a line bears.
 fn shown(value: &[u8]) -> String {
@@ -163,6 +176,17 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
                     settings.hang_secs
                 )),
             },
+            b"IBV_SA_SOCKET" if is_socket_path(value) => {
+                settings.socket = settings.socket.or_else(|| CString::new(value).ok());
+            }
+            b"IBV_SA_SOCKET" => complaints.push(format!(
+                "IBV_SA_SOCKET=\"{}\" is not an absolute path of at most {LONGEST_SOCKET} bytes; \
+                 using /run/ibv_sa/sa.sock",
+                shown(value)
+            )),
+            b"XDG_RUNTIME_DIR" => {
+                settings.runtime_dir = settings.runtime_dir.or_else(|| CString::new(value).ok());
+            }
             _ => complaints
                 .push(format!("{} is not a setting of libibv_sa (known: {KNOWN}); ignored", shown(name))),
         }
@@ -172,10 +196,17 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
     (settings, complaints)
 }
 
-const KNOWN: &str = "IBV_SA_ACK, IBV_SA_HANG_SECS, IBV_SA_PROVIDER, IBV_SA_REPORT";
+const KNOWN: &str = "IBV_SA_ACK, IBV_SA_HANG_SECS, IBV_SA_PROVIDER, IBV_SA_REPORT, IBV_SA_SOCKET";
 
 /// A day.
 const LONGEST_WAIT: u32 = 86400;
+
+/// What an address of a unix socket has room for (unix(7)).
+const LONGEST_SOCKET: usize = 107;
+
+fn is_socket_path(value: &[u8]) -> bool {
+    value.starts_with(b"/") && value.len() <= LONGEST_SOCKET
+}
 
 fn parse_ack(value: &[u8]) -> Option<AckMode> {
     let modes = [AckMode::Protect, AckMode::Forward, AckMode::Rescue, AckMode::Abort];
@@ -275,6 +306,24 @@ mod tests {
             assert_eq!(settings, Settings::default(), "{name}={bad}");
             assert!(complaints.len() == 1 && complaints[0].contains(bad), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn a_socket_has_an_absolute_path_that_fits() {
+        let (settings, complaints) = parsed(&[
+            ("IBV_SA_SOCKET", "/run/a"),
+            ("XDG_RUNTIME_DIR", "/run/user/7"),
+            ("XDG_RUNTIME_DIR", "/x"),
+        ]);
+        assert_eq!(settings.socket.as_deref(), Some(c"/run/a"));
+        assert_eq!(settings.runtime_dir.as_deref(), Some(c"/run/user/7"));
+        assert!(complaints.is_empty());
+        for bad in ["sa.sock", &"/x".repeat(54)] {
+            let (settings, complaints) = parsed(&[("IBV_SA_SOCKET", bad)]);
+            assert_eq!(settings.socket, None);
+            assert!(complaints.len() == 1 && complaints[0].contains("absolute path"), "{complaints:?}");
+        }
+        assert!(parsed(&[("IBV_SA_SOCKET", &format!("/{}", "x".repeat(106)))]).0.socket.is_some());
     }
 
     #[test]

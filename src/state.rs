@@ -11,9 +11,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use ibv_sa_ledger::Ledger;
 
 use crate::clock;
+use crate::sa::process::Process;
 
 struct Page {
     ledger: AtomicPtr<Ledger>,
+    /// The channels, registrations and events of [`crate::sa`].
+    sa: AtomicPtr<Process>,
     /// See [`crate::watch`]: a child has no such thread.
     watch: AtomicU32,
 }
@@ -36,15 +39,25 @@ pub(crate) fn existing() -> Option<&'static Ledger> {
     unsafe { page.ledger.load(Acquire).as_ref() }
 }
 
-#[cold]
-fn first_use() -> Option<&'static Ledger> {
+/// The page, made at first use.
+fn page() -> Option<&'static Page> {
     if PAGE.load(Acquire).is_null() {
         let page = map::<Page>()?;
         wipe_on_fork(page);
         publish(&PAGE, page);
     }
     // SAFETY: as in `existing`.
-    let page = unsafe { PAGE.load(Acquire).as_ref() }?;
+    unsafe { PAGE.load(Acquire).as_ref() }
+}
+
+/// Where the pointer to what [`crate::sa`] has lies. `None` if there is no memory for it.
+pub(crate) fn sa() -> Option<&'static AtomicPtr<Process>> {
+    Some(&page()?.sa)
+}
+
+#[cold]
+fn first_use() -> Option<&'static Ledger> {
+    let page = page()?;
     publish(&page.ledger, map::<Ledger>()?);
     let ledger = existing()?;
     ledger.begin(clock::now());
@@ -58,7 +71,7 @@ pub(crate) fn watch() -> Option<&'static AtomicU32> {
 }
 
 /// Puts `fresh` in place unless another thread was first; then gives it back.
-fn publish<T>(place: &AtomicPtr<T>, fresh: *mut T) {
+pub(crate) fn publish<T>(place: &AtomicPtr<T>, fresh: *mut T) {
     if place.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
         // SAFETY: `fresh` came from `map::<T>` and nobody else has seen it.
         unsafe { libc::munmap(fresh.cast(), size_of::<T>()) };
@@ -66,7 +79,7 @@ fn publish<T>(place: &AtomicPtr<T>, fresh: *mut T) {
 }
 
 /// Zeroed memory straight from the kernel: malloc may be held by a thread that did not survive a fork.
-fn map<T>() -> Option<*mut T> {
+pub(crate) fn map<T>() -> Option<*mut T> {
     // SAFETY: an anonymous private mapping has no preconditions (mmap(2)).
     let memory = unsafe {
         libc::mmap(
@@ -95,6 +108,7 @@ unsafe extern "C" fn forget() {
     // SAFETY: as in `existing`.
     if let Some(page) = unsafe { PAGE.load(Acquire).as_ref() } {
         page.watch.store(0, Release);
+        page.sa.store(std::ptr::null_mut(), Release);
         page.ledger.store(std::ptr::null_mut(), Release);
     }
 }

@@ -58,6 +58,8 @@ check "header, C99" header_alone gcc c c99 ""
 check "header, C11 after verbs.h" header_alone gcc c c11 "#include <infiniband/verbs.h>"
 check "header, C++17" header_alone g++ c++ c++17 ""
 check "header, clang" header_alone clang c c99 ""
+check "header, clang, C11 after verbs.h" header_alone clang c c11 "#include <infiniband/verbs.h>"
+check "header, clang, C++17" header_alone clang++ c++ c++17 ""
 check "unsafe code only in the shim" unsafe_kept_out
 
 echo "$passed passed, $failed failed"

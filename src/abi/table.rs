@@ -219,6 +219,22 @@ own {
     "IBV_SA_1.0" fn ibv_wr_opcode_str(opcode: c_uint) -> *const c_char, fails unknown;
     "IBV_SA_1.0" fn ibv_sa_version() -> *const c_char, fails null;
 }
+sa {
+    "IBV_SA_1.0" fn ibv_sa_ack_event(event: *mut ibv_sa_event) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_create_event_channel() -> *mut ibv_sa_event_channel, fails null;
+    "IBV_SA_1.0" fn ibv_sa_destroy_event_channel(channel: *mut ibv_sa_event_channel) -> (), fails void;
+    "IBV_SA_1.0" fn ibv_sa_event_str(event: *const ibv_sa_event) -> *const c_char, fails unknown;
+    "IBV_SA_1.0" fn ibv_sa_free_id(id: *mut ibv_sa_id) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_get_event(channel: *mut ibv_sa_event_channel, event: *mut *mut ibv_sa_event) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_notice_gid(event: *const ibv_sa_event, gid: *mut ibv_gid) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_notice_issuer(event: *const ibv_sa_event, gid: *mut ibv_gid, lid: *mut u16) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_notice_lid(event: *const ibv_sa_event) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_notice_trap(event: *const ibv_sa_event) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_register_inform_info(channel: *mut ibv_sa_event_channel, device: *mut ibv_context, port_num: u8, trap_number: u16, context: *mut c_void, id: *mut *mut ibv_sa_id) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_register_inform_info_ex(channel: *mut ibv_sa_event_channel, device: *mut ibv_context, port_num: u8, filter: *const ibv_sa_inform_filter, context: *mut c_void, id: *mut *mut ibv_sa_id) -> c_int, fails minus1;
+    "IBV_SA_1.0" fn ibv_sa_status_str(status: c_int) -> *const c_char, fails unknown;
+    "IBV_SA_1.0" fn ibv_sa_trap_str(trap_number: u16) -> *const c_char, fails unknown;
+}
         }
     };
 }

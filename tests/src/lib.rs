@@ -16,10 +16,12 @@ mod build;
 pub mod ledger;
 mod reports;
 mod run;
+mod sa;
 
 pub use build::{Compiler, cc, cc_with, clean_name};
 pub use reports::{acks_after, assert_report, device_after, is_valid, with_reports};
 pub use run::{Outcome, Run};
+pub use sa::{ScriptedDaemon, sa_program};
 
 use std::path::{Path, PathBuf};
 

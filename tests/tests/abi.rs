@@ -4,12 +4,39 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use ibv_sa_symbols::{signatures, table};
 use ibv_sa_tests::{Compiler, Flavour, Run, cc, cc_with, path, root, scripted, shim, tool};
 
 #[test]
 fn the_installed_header_has_the_layouts() {
     for compiler in [Compiler::Gcc, Compiler::Clang] {
         Run::new(cc_with(compiler, "ctests/abi/layout.c", &[])).run().assert_ok();
+    }
+}
+
+#[test]
+fn our_own_header_has_the_layouts_and_big_endian_constants() {
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        Run::new(cc_with(compiler, "ctests/abi/sa_layout.c", &["-std=c11"])).run().assert_ok();
+        Run::new(cc_with(compiler, "ctests/abi/sa_layout.cpp", &["-std=c++17"])).run().assert_ok();
+    }
+}
+
+#[test]
+fn our_own_header_has_the_signatures_of_the_table() {
+    let header = std::fs::read_to_string(path("include/infiniband/ibv_sa.h")).expect("the header");
+    let (text, names) = signatures::source(&table(), &header);
+    let missing: Vec<String> = table()
+        .into_iter()
+        .filter(|symbol| symbol.section == "sa" && !names.contains(&symbol.name))
+        .map(|symbol| symbol.name)
+        .collect();
+    assert!(missing.is_empty(), "not declared: {missing:?}");
+    std::fs::create_dir_all(path("build/ctests")).expect("build/ctests can be made");
+    std::fs::write(path("build/ctests/sa_signatures.c"), format!("#include <infiniband/ibv_sa.h>\n{text}"))
+        .expect("the file can be written");
+    for compiler in [Compiler::Gcc, Compiler::Clang] {
+        cc_with(compiler, "build/ctests/sa_signatures.c", &["-c"]);
     }
 }
 
@@ -84,7 +111,16 @@ fn an_installed_copy_links_with_pkg_config_alone() {
     let version = version.lines().find_map(|line| line.strip_prefix("version = ")).expect("a version");
     assert_eq!(run.stdout, format!("version {}\nscr0\nscr1\nibsim0\n", version.trim_matches('"')));
 
+    // Each function has a manual page, whose NAME has it.
+    for symbol in table().iter().filter(|symbol| symbol.section == "sa") {
+        let page = prefix.join(format!("share/man/man3/{}.3", symbol.name));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        let name = text.split(".SH ").find(|section| section.starts_with("NAME")).expect("a NAME section");
+        assert!(name.contains(&symbol.name), "{}: {name}", symbol.name);
+    }
+
     make("uninstall");
-    let left = Command::new(tool("find")).arg(&prefix).args(["-type", "f"]).output().expect("find runs");
+    let left =
+        Command::new(tool("find")).arg(&prefix).args(["-not", "-type", "d"]).output().expect("find runs");
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }

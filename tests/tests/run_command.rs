@@ -191,12 +191,13 @@ fn flags_become_variables() {
     }
     let provider = scripted();
     let provider = provider.to_str().expect("UTF-8");
-    let all = ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue"];
+    let all = ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue", "--socket=/run/a"];
     let expected = [
         "IBV_SA_ACK=rescue".into(),
         "IBV_SA_HANG_SECS=9".into(),
         format!("IBV_SA_PROVIDER={provider}"),
         "IBV_SA_REPORT=text".into(),
+        "IBV_SA_SOCKET=/run/a".into(),
         preload(""),
     ];
     assert_eq!(environment(run(&all, "env")), expected);
@@ -500,6 +501,7 @@ fn help_teaches() {
         "[default: 5] [env: IBV_SA_HANG_SECS]",
         "[default: no report] [env: IBV_SA_REPORT]",
         "[default: libibverbs.so.1] [env: IBV_SA_PROVIDER]",
+        "[default: /run/ibv_sa/sa.sock] [env: IBV_SA_SOCKET]",
         "--library <PATH>",
         "rescue:",
     ] {

@@ -77,6 +77,15 @@ pub(crate) fn provider(value: OsString) -> Result<OsString, String> {
     }
 }
 
+/// `IBV_SA_SOCKET`. Nobody need listen there yet.
+pub(crate) fn socket(value: OsString) -> Result<OsString, String> {
+    match value.as_bytes() {
+        [b'/', ..] if value.len() <= 107 => Ok(value),
+        [b'/', ..] => Err("a socket's path has at most 107 bytes".into()),
+        _ => Err("give the whole path, from /".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +108,13 @@ mod tests {
         for bad in ["", "xml", "TEXT", "text ", "json:", "text:%", "text:%d", ":"] {
             assert!(report(bad.into()).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn sockets() {
+        assert!(socket("/run/ibv_sa/sa.sock".into()).is_ok());
+        assert!(socket("sa.sock".into()).unwrap_err().contains("whole path"));
+        assert!(socket(format!("/{}", "x".repeat(107)).into()).unwrap_err().contains("107"));
     }
 
     #[test]

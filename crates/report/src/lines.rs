@@ -209,7 +209,52 @@ pub fn self_deadlock(
 }
 
 /// Events that are listed one by one.
-const LISTED: usize = 4;
+pub const LISTED: usize = 4;
+
+/// An SA event, who took it, and how long ago.
+pub struct SaTaken {
+    /// What it says.
+    pub what: String,
+    /// Who took it.
+    pub by: Person,
+    /// Nanoseconds since.
+    pub age: u64,
+}
+
+/// A call waits for acks of SA events: all `number` of them, of which the first are `listed`.
+pub fn sa_waits(
+    call: &str,
+    what: &str,
+    by: &Person,
+    waited: u64,
+    listed: &[SaTaken],
+    number: usize,
+) -> String {
+    let mut list: Vec<String> = listed
+        .iter()
+        .map(|SaTaken { what, by, age }| {
+            format!("{what}, taken by {by} {} ago, is not acknowledged", Age(*age))
+        })
+        .collect();
+    if number > listed.len() {
+        list.push(format!("and {} more", number - listed.len()));
+    }
+    format!(
+        "{call}: {what}: {by} has waited for {}: {}; call ibv_sa_ack_event for each event that was got",
+        Age(waited),
+        list.join("; ")
+    )
+}
+
+/// A call is about to wait for the acks of SA events that its own thread took.
+pub fn sa_self_deadlock(call: &str, what: &str, by: &Person, own: &SaTaken) -> String {
+    format!(
+        "{call}: {what}: {by} took {} itself {} ago and did not acknowledge it: unless another thread does, this \
+         call never returns; call ibv_sa_ack_event first",
+        own.what,
+        Age(own.age),
+    )
+}
 
 /// A destroy waits for acks; with `waited` 0 it is about to.
 pub fn waits(

@@ -65,7 +65,7 @@ const FAKE: [&str; 6] = ["addr", "base", "cq_context", "hdr", "host_addr", "init
 
 /// Not in the header of libibverbs at all: there is nothing to compare with.
 pub fn is_ours_alone(symbol: &Symbol) -> bool {
-    matches!(symbol.name.as_str(), "ibv_sa_version" | "ibv_wr_opcode_str")
+    symbol.name.starts_with("ibv_sa_") || symbol.name == "ibv_wr_opcode_str"
 }
 
 fn is_exported_by_libibverbs(symbol: &Symbol) -> bool {

@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 
 use crate::environment::Environment;
 use crate::message::{Failure, say, shown};
-use crate::settings::{Ack, hang_secs, provider, report};
+use crate::settings::{Ack, hang_secs, provider, report, socket};
 use crate::{library, program};
 
 /// Run a program through libibv_sa
@@ -51,6 +51,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = checked(provider),
           verbatim_doc_comment)]
     provider: Option<OsString>,
+
+    /// Absolute path of the socket at which the daemon for SA notices listens
+    ///
+    /// [default: /run/ibv_sa/sa.sock] [env: IBV_SA_SOCKET]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = checked(socket),
+          verbatim_doc_comment)]
+    socket: Option<OsString>,
 
     /// The libibv_sa.so.1 to preload
     ///
@@ -100,6 +107,7 @@ pub(crate) fn run(args: Args) -> Result<Infallible, Failure> {
         ("IBV_SA_HANG_SECS", args.hang_secs),
         ("IBV_SA_REPORT", args.report.clone()),
         ("IBV_SA_PROVIDER", args.provider),
+        ("IBV_SA_SOCKET", args.socket),
     ] {
         if let Some(value) = value {
             environment.set(name, &value);

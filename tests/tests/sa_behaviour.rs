@@ -1,0 +1,145 @@
+//! `ibv_sa_*` against a daemon that does what it is told: C programs of `ctests/sa`, one behaviour each.
+
+use std::time::Duration;
+
+use ibv_sa_tests::{FLAVOURS, Flavour, Outcome, Run, ScriptedDaemon, sa_program, shim_dir, tool};
+
+/// Runs a program with each flavour, each with a daemon of its own; all must end well.
+fn good(program: &str, args: &[&str]) -> Vec<Outcome> {
+    let one = |flavour| {
+        let daemon = ScriptedDaemon::start();
+        let run = daemon.program(program, flavour).args(args).timeout(Duration::from_secs(60));
+        let outcome = run.run().assert_ok();
+        assert_eq!(outcome.stdout, "good\n", "{outcome}");
+        outcome
+    };
+    FLAVOURS.map(one).into()
+}
+
+/// And has nothing to say.
+fn quiet(program: &str, args: &[&str]) {
+    for outcome in good(program, args) {
+        assert_eq!(outcome.stderr, "", "{outcome}");
+    }
+}
+
+#[test]
+fn a_channel_registrations_events_and_notices() {
+    quiet("basic", &[]);
+}
+
+#[test]
+fn every_errno() {
+    quiet("errors", &[]);
+}
+
+#[test]
+fn what_becomes_of_a_registration() {
+    for outcome in good("statuses", &[]) {
+        let lines = outcome.shim_lines();
+        assert_eq!(lines.len(), 1, "{outcome}");
+        assert!(lines[0].contains("trap number 64 is in host order"), "{outcome}");
+        assert!(lines[0].contains("htobe16(64)"), "{outcome}");
+    }
+}
+
+#[test]
+fn filters_reach_the_daemon() {
+    quiet("filters", &[]);
+}
+
+#[test]
+fn acks_in_any_thread_and_order_once() {
+    quiet("acks", &[]);
+}
+
+#[test]
+fn the_descriptor_in_poll_select_and_epoll() {
+    for how in ["nonblock", "poll", "select", "level", "edge"] {
+        quiet("polling", &[how]);
+    }
+}
+
+#[test]
+fn each_event_goes_to_one_of_many_threads() {
+    quiet("threads", &[]);
+}
+
+#[test]
+fn a_get_is_a_cancellation_point_and_nothing_else_is() {
+    for kind in ["deferred", "asynchronous", "pending"] {
+        quiet("cancel", &["get", kind]);
+    }
+    for call in ["free", "destroy", "ack", "register", "create"] {
+        quiet("cancel", &[call, "pending"]);
+    }
+}
+
+#[test]
+fn signals_interrupt_a_get() {
+    for how in ["eintr", "restart", "longjmp"] {
+        quiet("signals", &[how]);
+    }
+}
+
+#[test]
+fn a_child_has_nothing_of_its_parents() {
+    for fork in ["fork", "_Fork"] {
+        for parent in ["idle", "busy"] {
+            quiet("forks", &[fork, parent]);
+        }
+    }
+}
+
+#[test]
+fn the_daemon_ends_and_comes_back() {
+    for outcome in good("reconnect", &[]) {
+        let lines = outcome.shim_lines();
+        assert!(
+            lines[0].contains("no daemon for SA notices") && lines[0].contains("`ibv-sa daemon`"),
+            "{outcome}"
+        );
+        assert!(lines[1].contains("no message"), "{outcome}");
+        assert_eq!(lines.len(), 2, "{outcome}");
+    }
+}
+
+#[test]
+fn a_daemon_that_does_not_read_stops_nobody() {
+    quiet("stalled", &[]);
+}
+
+#[test]
+fn memory_and_descriptors_stay_flat() {
+    let (registrations, channels) =
+        if std::env::var_os("SOAK").is_some() { ("100000", "10000") } else { ("10000", "2000") };
+    quiet("rounds", &[registrations, channels]);
+}
+
+/// Neither finds anything in the program's memory.
+#[test]
+fn under_valgrind_and_the_sanitizers() {
+    let programs = [
+        ("basic", &[][..]),
+        ("acks", &[]),
+        ("statuses", &[]),
+        ("reconnect", &[]),
+        ("waits", &["free", "other", "50"]),
+    ];
+    for (program, args) in programs {
+        let source = format!("ctests/sa/{program}.c");
+        let daemon = ScriptedDaemon::start();
+        let exe = sa_program(&source, Flavour::Release, &["-fsanitize=address,undefined"]);
+        let run = daemon.run(exe, Flavour::Release).args(args).env("ASAN_OPTIONS", "detect_leaks=0");
+        let outcome = run.timeout(Duration::from_secs(60)).run().assert_ok();
+        assert_eq!(outcome.stdout, "good\n", "{outcome}");
+        let found = ["ERROR", "runtime error"].iter().any(|words| outcome.stderr.contains(words));
+        assert!(!found, "{outcome}");
+        let daemon = ScriptedDaemon::start();
+        let exe = sa_program(&source, Flavour::Debug, &[]);
+        let run = Run::new(tool("valgrind")).args(["-q", "--error-exitcode=98"]).arg(exe).args(args);
+        let run = daemon.with_daemon(run).library_path(shim_dir(Flavour::Debug));
+        let outcome = run.timeout(Duration::from_secs(120)).run().assert_ok();
+        assert_eq!(outcome.stdout, "good\n", "{outcome}");
+    }
+}
