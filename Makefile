@@ -12,6 +12,8 @@ DOCDIR  ?= $(PREFIX)/share/doc/libibv_sa
 BASHCOMPDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHCOMPDIR  ?= $(PREFIX)/share/zsh/site-functions
 FISHCOMPDIR ?= $(PREFIX)/share/fish/vendor_completions.d
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 CC      ?= cc
 CARGO   ?= cargo
 DESTDIR ?=
@@ -22,6 +24,7 @@ LINK_FLAGS := -shared -Wl,-soname,libibv_sa.so.1 -Wl,-z,defs -Wl,--no-undefined-
 # The unwinder is linked in: libgcc_s would be one more library in every program under the preload.
 LINK_LIBS := -static-libgcc -lgcc_eh -lgcc -lc
 
+MAN1 := $(wildcard man/*.1)
 MAN3 := $(wildcard man/*.3)
 # Functions that share a page: NAME=PAGE.
 MAN3_LINKS := ibv_sa_destroy_event_channel=ibv_sa_create_event_channel ibv_sa_ack_event=ibv_sa_get_event \
@@ -47,10 +50,13 @@ setup-test:
 setup-kernel:
 	@tools/setup.sh build kernel
 
-## make demo       unmodified programs under the shim on a real kernel with Soft-RoCE, in a small VM; no hardware
-demo: setup-kernel
-	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1
+## make demo       unmodified programs under the shim on a real kernel with Soft-RoCE, in a small VM; and notices of an
+##                 OpenSM on a simulated fabric; no hardware
+demo:
+	@tools/setup.sh build kernel fabric
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/release/ibv-sa
 	@testbed/vm/demo.sh
+	@testbed/sa/demo.sh
 
 ## make test       every kind of check, counts scaled down
 test:
@@ -66,14 +72,17 @@ soak:
 test-style:
 	tools/style.sh
 
-##   test-unit     Rust unit tests; and all interleavings of the ledger's shared structures (loom)
+##   test-unit     Rust tests of the crates, the daemon's with OpenSM on a simulated fabric; and all interleavings of the
+##                 ledger's shared structures (loom)
 test-unit:
 	$(CARGO) test -q --workspace --exclude ibv-sa-tests
 	RUSTFLAGS="--cfg loom" $(CARGO) test -q -p ibv-sa-ledger --release --lib --target-dir target/loom
 
-##   test-host     C programs under the shim on this host, with the scripted provider
+##   test-host     C programs under the shim on this host, with the scripted provider; SA notices end to end
 test-host: flavours scripted build/release/ibv-sa
 	$(CARGO) test -p ibv-sa-tests
+	testbed/sa/demo.sh >build/demo-sa.txt || { cat build/demo-sa.txt; exit 1; }
+	@echo "ok: the demo's notices came"
 	benches/run.sh --rounds 2 >build/bench.txt
 	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
 
@@ -91,10 +100,11 @@ bench: setup-test
 	@benches/run.sh
 
 ## make install    into $(DESTDIR)$(PREFIX); also BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR, and BASHCOMPDIR,
-##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions
+##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions, UNITDIR and TMPFILESDIR for systemd
 install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband \
-	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(DOCDIR) \
+	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7 \
+	  $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DOCDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(TMPFILESDIR) \
 	  $(DESTDIR)$(BASHCOMPDIR) $(DESTDIR)$(ZSHCOMPDIR) $(DESTDIR)$(FISHCOMPDIR)
 	install -m 755 build/release/ibv-sa $(DESTDIR)$(BINDIR)/ibv-sa
 	install -m 755 build/release/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so.1
@@ -102,10 +112,15 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' ibv_sa.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc
 	install -m 644 include/infiniband/ibv_sa.h $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h
-	install -m 644 man/ibv-sa.1 man/ibv-sa-run.1 $(DESTDIR)$(MANDIR)/man1
+	install -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1
 	install -m 644 $(MAN3) $(DESTDIR)$(MANDIR)/man3
 	for link in $(MAN3_LINKS); do ln -sf "$${link#*=}.3" "$(DESTDIR)$(MANDIR)/man3/$${link%=*}.3"; done
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
+	install -m 644 man/ibv-sa-daemon.8 $(DESTDIR)$(MANDIR)/man8/ibv-sa-daemon.8
+	install -m 644 systemd/ibv-sa.socket $(DESTDIR)$(UNITDIR)/ibv-sa.socket
+	sed 's|@BINDIR@|$(BINDIR)|' systemd/ibv-sa.service.in | \
+	  install -m 644 /dev/stdin $(DESTDIR)$(UNITDIR)/ibv-sa.service
+	install -m 644 systemd/ibv-sa.conf $(DESTDIR)$(TMPFILESDIR)/ibv-sa.conf
 	build/release/ibv-sa completion bash | install -m 644 /dev/stdin $(DESTDIR)$(BASHCOMPDIR)/ibv-sa
 	build/release/ibv-sa completion zsh | install -m 644 /dev/stdin $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa
 	build/release/ibv-sa completion fish | install -m 644 /dev/stdin $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
@@ -115,7 +130,9 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc \
 	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7 $(DESTDIR)$(BINDIR)/ibv-sa \
-	  $(DESTDIR)$(MANDIR)/man1/ibv-sa.1 $(DESTDIR)$(MANDIR)/man1/ibv-sa-run.1 $(DESTDIR)$(BASHCOMPDIR)/ibv-sa \
+	  $(DESTDIR)$(MANDIR)/man8/ibv-sa-daemon.8 $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(MAN1)) \
+	  $(DESTDIR)$(UNITDIR)/ibv-sa.socket $(DESTDIR)$(UNITDIR)/ibv-sa.service \
+	  $(DESTDIR)$(TMPFILESDIR)/ibv-sa.conf $(DESTDIR)$(BASHCOMPDIR)/ibv-sa \
 	  $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
 	rm -f $(patsubst man/%,$(DESTDIR)$(MANDIR)/man3/%,$(MAN3))
 	for link in $(MAN3_LINKS); do rm -f "$(DESTDIR)$(MANDIR)/man3/$${link%=*}.3"; done

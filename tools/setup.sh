@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh [build] [test] [kernel] - makes sure that what these groups of targets need is installed.
+# setup.sh [build] [test] [kernel] [fabric] - makes sure that what these groups of targets need is installed.
 # As root, missing Debian packages are installed; anybody else gets the list and an error.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -10,7 +10,9 @@ rust_needed=1.95
 
 packages_build="gcc g++ libc6-dev make pkg-config"
 packages_test="clang libclang-dev libclang-rt-14-dev libibverbs-dev ibverbs-providers ibverbs-utils valgrind strace gdb
-  git python3 python3-jsonschema pandoc shellcheck libcap2-bin binutils util-linux procps man-db"
+  git python3 python3-jsonschema pandoc shellcheck libcap2-bin binutils util-linux procps man-db systemd"
+# OpenSM on a simulated InfiniBand fabric, and what asks it.
+packages_fabric="opensm ibsim-utils libibumad-dev infiniband-diags util-linux"
 packages_kernel="libibverbs-dev librdmacm-dev qemu-system-x86 cpio kmod e2fsprogs python3 xz-utils perl mmdebstrap"
 # Debian 12's own Rust is older than the sources need; these packages carry a current one.
 packages_rust="cargo-web rustc-web rust-web-clippy rustfmt-web"
@@ -28,9 +30,10 @@ wanted=
 for group in "$@"; do
   case $group in
     build) wanted+=" $packages_build"; rust_is_good || wanted+=" $packages_rust" ;;
-    test) wanted+=" $packages_test" ;;
+    test) wanted+=" $packages_test $packages_fabric" ;;
+    fabric) wanted+=" $packages_fabric" ;;
     kernel) wanted+=" $packages_kernel" ;;
-    *) echo "setup.sh: unknown group '$group' (known: build test kernel)" >&2; exit 2 ;;
+    *) echo "setup.sh: unknown group '$group' (known: build test kernel fabric)" >&2; exit 2 ;;
   esac
 done
 

@@ -13,8 +13,12 @@ here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 umad2sim=${UMAD2SIM:-/usr/lib/$(uname -m)-linux-gnu/umad2sim/libumad2sim.so}
 
 die() { echo "fabric.sh: $*" >&2; exit 1; }
+needs() { # TOOL PACKAGE
+  command -v "$1" >/dev/null || die "$1 is missing: apt-get install $2, or tools/setup.sh fabric"
+}
 usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
+PATH=$PATH:/usr/sbin
 action=${1:-} dir=${2:-}
 [ -n "$dir" ] || usage
 shift 2
@@ -82,6 +86,9 @@ start_sm() { # NAME HOST [ARGS]
 
 start() { # NET [ARGS]
   local net pid host
+  needs ibsim ibsim-utils
+  needs opensm opensm
+  needs saquery infiniband-diags
   net=$(readlink -f "$1")
   [ -r "$net" ] || die "$1: no such net file"
   shift

@@ -139,10 +139,14 @@ impl Source {
     }
 
     /// What is known of a failure beyond its number.
-    pub(crate) fn complaint(&self) -> Option<String> {
+    pub(crate) fn complaint(&self, status: i32) -> Option<String> {
         let Source::Own { complaint, .. } = self else { return None };
+        let remedy = match Errno::from_raw(-status) {
+            Errno::EACCES | Errno::EPERM => "; start `ibv-sa daemon` as root, which serves all users",
+            _ => "",
+        };
         let text = locked(complaint).clone();
-        (!text.is_empty()).then_some(text)
+        (!text.is_empty()).then(|| text + remedy)
     }
 }
 
@@ -183,7 +187,7 @@ fn own(event: MonitorEvent) -> Happened {
 /// What a negative status of a registration means, and what to do.
 pub(crate) fn refusal(status: i32) -> String {
     match Errno::from_raw(-status) {
-        Errno::EACCES => "not allowed: traps 256 to 259 and ports without a daemon are for root".into(),
+        Errno::EACCES => "not allowed: traps 256 to 259, which tell keys, are for root".into(),
         Errno::ENODEV => "no such device or port; ls /sys/class/infiniband shows those of this host".into(),
         Errno::EOPNOTSUPP => "no InfiniBand port, so that there is no SA".into(),
         Errno::EBUSY => "busy: too many registrations of this user, or another program receives the SA's \

@@ -233,8 +233,8 @@ impl Watch {
                 self.states[index] = Some(status);
                 if !matches!(status, 0 | RESET) {
                     let port = self.wanted[index].1;
-                    let why =
-                        self.source.complaint().unwrap_or_else(|| format!("{port}: {}", refusal(status)));
+                    let why = self.source.complaint(status);
+                    let why = why.unwrap_or_else(|| format!("{port}: {}", refusal(status)));
                     return Ok(Some(Failure::new(FAILED, why)));
                 }
                 self.tell_state(self.wanted[index].0)?;

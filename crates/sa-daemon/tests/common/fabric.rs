@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use ibv_sa_daemon::transport::ibsim::Client as Sim;
 use zerocopy::IntoBytes;
 
-use ibv_sa_wire::mad::Notice;
+use ibv_sa_wire::Gid;
+use ibv_sa_wire::mad::{Attribute, Headers, McMemberRecord, Method, Notice, SaMad};
 
 /// ibsim and OpenSM, ended with this value.
 pub struct Fabric {
@@ -18,8 +19,13 @@ pub struct Fabric {
     pub base: String,
 }
 
+/// Seen from wherever the test is built.
 fn testbed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/sa")
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    above
+        .map(|top| top.join("testbed/sa"))
+        .find(|path| path.is_dir())
+        .expect("testbed/sa is in the repository")
 }
 
 impl Fabric {
@@ -110,6 +116,36 @@ impl Fabric {
             assert!(Instant::now() < end, "the SA has {have:?} instead of {traps:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Hca2 asks the SA to make a multicast group with itself as its only member, or to end it.
+    pub fn group(&self, mgid: Gid, method: Method) {
+        // MGID, port, Q_Key, traffic class, P_Key, service level, flow label, join state.
+        const COMPONENTS: u64 = 0x130C7;
+        let sim = Sim::new(&self.base, "Hca2", false).expect("ibsim has room");
+        let state = sim.state().expect("ibsim answers");
+        let mut headers = Headers::request(method, Attribute::MC_MEMBER_RECORD, 77);
+        headers.sa.component_mask = COMPONENTS.into();
+        let record = McMemberRecord {
+            mgid,
+            port_gid: state.gid,
+            qkey: 0xB1B.into(), // that of all IPoIB groups here
+            pkey: 0xFFFF.into(),
+            scope_join: 0x21, // link-local, full member
+            ..McMemberRecord::default()
+        };
+        let mut mad = [0; 256];
+        mad.copy_from_slice(SaMad::new(headers, record.as_bytes()).as_bytes());
+        sim.send(state.sm_lid, 1, &mad).expect("ibsim takes it");
+        let answer = sim.receive(Duration::from_secs(5)).expect("ibsim answers").expect("the SA answers");
+        let log = std::fs::read_to_string(self.path().join("sm-main/osm.log")).unwrap_or_default();
+        assert_eq!(answer.mad[4..6], [0, 0], "status of the group: {log}");
+    }
+
+    /// Lines of OpenSM's log with this in them.
+    pub fn logged(&self, text: &str) -> usize {
+        let log = std::fs::read(self.path().join("sm-main/osm.log")).expect("OpenSM's log");
+        String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
     }
 
     /// Hca2 tells the SM of something, in traps of the subnet management class.

@@ -178,7 +178,11 @@ impl Umad {
     pub fn open(&self, name: &str, number: u8) -> io::Result<Handle> {
         let name = c_name(name)?;
         // SAFETY: a terminated name.
-        check(unsafe { (self.open_port)(name.as_ptr(), c_int::from(number)) }).map(Handle)
+        match check(unsafe { (self.open_port)(name.as_ptr(), c_int::from(number)) }) {
+            // It returns EIO whenever open(2) fails; errno says why.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => Err(io::Error::last_os_error()),
+            other => other.map(Handle),
+        }
     }
 
     /// Bytes in front of a MAD: `PREFIX`, or without what old kernels do not know. Asked of the kernel by `open`.

@@ -1,0 +1,219 @@
+//! A host on a simulated fabric: `ibv-sa daemon` as root, and programs of other users.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use ibv_sa_tests::{Flavour, product, scripted_dir, shim};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::fabric::Fabric;
+
+pub const LIMIT: Duration = Duration::from_secs(20);
+/// Long enough for a notice that should not come.
+pub const QUIET: Duration = Duration::from_millis(400);
+/// The only device of a node.
+pub const DEVICE: &str = "ibsim0";
+
+/// `ibv-sa` as it is installed.
+pub fn command() -> PathBuf {
+    product("build/release/ibv-sa", "make build/release/ibv-sa")
+}
+
+/// The daemon at Hca4, and what others may read: the command, the library, the socket.
+pub struct Host {
+    pub fabric: Fabric,
+    public: tempfile::TempDir,
+    daemon: Option<Child>,
+}
+
+impl Host {
+    pub fn new() -> Host {
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "these tests start programs as several users: run them as root"
+        );
+        let public = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(public.path(), PermissionsExt::from_mode(0o755)).expect("ours");
+        for file in [command(), shim(Flavour::Release)] {
+            let name = file.file_name().expect("a file");
+            std::fs::copy(&file, public.path().join(name)).expect("room");
+        }
+        // Where no RDMA is installed, or another one, programs have libibverbs all the same.
+        let verbs = "libibverbs.so.1";
+        std::fs::copy(scripted_dir().join(verbs), public.path().join(verbs)).expect("make scripted made it");
+        let mut host = Host { fabric: Fabric::new(), public, daemon: None };
+        host.start();
+        host
+    }
+
+    pub fn public(&self) -> &Path {
+        self.public.path()
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.public().join("sa.sock")
+    }
+
+    /// With nothing of our environment but the way to the simulated port.
+    pub fn start(&mut self) {
+        let ibv_sa = command();
+        let args = ["Hca4", ibv_sa.to_str().expect("a plain path"), "daemon", "--socket"];
+        let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("a file");
+        let run = self.fabric.command("run", &args);
+        // Root, but without a capability, as its unit starts it.
+        let daemon = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
+            .arg(run.get_program())
+            .args(run.get_args())
+            .arg(self.socket())
+            .env_clear()
+            .envs([("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("GMP", "1")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("setpriv (util-linux) is there");
+        self.daemon = Some(daemon);
+        let end = Instant::now() + LIMIT;
+        while !self.socket().exists() {
+            assert!(Instant::now() < end, "the daemon does not listen: {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the daemon, cleanly.
+    pub fn stop(&mut self) {
+        let mut daemon = self.daemon.take().expect("it runs");
+        kill_process(Pid::from_child(&daemon), Signal::TERM).expect("it runs");
+        let status = daemon.wait().expect("ours");
+        assert!(status.success(), "{status}: {}", self.log());
+        assert!(!self.socket().exists());
+    }
+
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon.as_ref().expect("it runs").id()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.public().join("daemon.log")
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// A program as another user, without any capability and without a way to get one.
+    pub fn as_user(&self, uid: u32, program: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        command
+            .args([format!("--reuid={uid}"), format!("--regid={uid}")])
+            .args(["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
+            .arg(program)
+            .env_clear()
+            .env("IBV_SA_SOCKET", self.socket())
+            .env("LD_LIBRARY_PATH", self.public())
+            .current_dir("/")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// `ibv-sa monitor --json` of that user; it listens.
+    pub fn monitor(&self, uid: u32, args: &[&str]) -> Talk {
+        let mut command = self.as_user(uid, &self.public().join("ibv-sa"));
+        command.args(["monitor", "--json", "--device", DEVICE]).args(args);
+        let mut talk = Talk::start(command);
+        let first = talk.object();
+        assert_eq!((&first["event"], &first["status"]), (&"status".into(), &0.into()), "{first}");
+        talk
+    }
+
+    /// What `ibv-sa status --json` of some user says.
+    pub fn status(&self) -> Value {
+        let mut command = self.as_user(65534, &self.public().join("ibv-sa"));
+        let output = command.args(["status", "--json"]).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            let _ = kill_process(Pid::from_child(&daemon), Signal::TERM);
+            let _ = daemon.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.log());
+        }
+    }
+}
+
+/// A program that writes lines.
+pub struct Talk {
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Talk {
+    pub fn start(mut command: Command) -> Talk {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("setpriv (util-linux) is there");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Talk { child, lines }
+    }
+
+    pub fn line(&mut self) -> String {
+        self.lines.recv_timeout(LIMIT).expect("a line within the time")
+    }
+
+    pub fn object(&mut self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    /// All that comes until nothing does.
+    pub fn objects(&mut self) -> Vec<Value> {
+        let mut objects = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(QUIET) {
+            objects.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}")));
+        }
+        objects
+    }
+
+    /// Numbers of the notices that come.
+    pub fn traps(&mut self) -> Vec<u64> {
+        let number = |object: &Value| {
+            assert_eq!(object["event"], "notice", "{object}");
+            object["trap"].as_u64().or(object["device_id"].as_u64()).expect("it has a number")
+        };
+        self.objects().iter().map(number).collect()
+    }
+
+    pub fn signal(&mut self, signal: Signal) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        self.wait()
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("ours")
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
