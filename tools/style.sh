@@ -51,7 +51,7 @@ unsafe_kept_out() {
 # The units as `make install` writes them, but for the place of the command, which must be there.
 units() {
   local exposure
-  cp "$(command -v true)" "$made/ibv-sa" && cp systemd/ibv-sa.socket "$made"
+  cp "$(type -P true)" "$made/ibv-sa" && cp systemd/ibv-sa.socket "$made"
   sed "s|@BINDIR@|$made|" systemd/ibv-sa.service.in >"$made/ibv-sa.service"
   systemd-analyze verify --man=no "$made/ibv-sa.service" "$made/ibv-sa.socket" || return 1
   # 10 is a service that may do everything. More than 2 here, and something was taken out.

@@ -11,7 +11,9 @@ die() { echo "demo.sh: $*" >&2; exit 1; }
 say() { printf '\n== %s\n' "$*"; }
 
 [ "$(id -u)" -eq 0 ] || die "it starts programs as several users: run it as root"
-[ -x "$release/ibv-sa" ] && [ -e "$release/libibv_sa.so.1" ] || die "nothing in $release: run make first"
+for file in ibv-sa libibv_sa.so.1; do
+  [ -e "$release/$file" ] || die "no $release/$file: run make first"
+done
 
 dir=$(mktemp -d)
 chmod 755 "$dir"
