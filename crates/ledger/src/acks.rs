@@ -264,9 +264,11 @@ impl Ledger {
         if split.surplus == 0 {
             return ack;
         }
-        account.bad.fetch_add(split.surplus, Relaxed);
         // On a device that is gone a destroy waits for nobody: the ack that comes late is not the program's fault.
-        ack.fault = (!gone).then_some(Fault::Destroyed { given: split.surplus });
+        if !gone {
+            account.bad.fetch_add(split.surplus, Relaxed);
+            ack.fault = Some(Fault::Destroyed { given: split.surplus });
+        }
         self.hold_or_pass(account, split.surplus, mode, &mut ack);
         ack.look_after = object.destroyer.load(SeqCst) != 0;
         ack

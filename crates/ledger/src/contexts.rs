@@ -109,7 +109,7 @@ impl Ledger {
             Some(place) => {
                 let old = self.contexts.at(place);
                 self.bury_objects_of(place as u32, old.head().generation());
-                self.contexts.renew(place, state, evict, fill)
+                self.contexts.succeed((place, context), state, evict, fill)
             }
             None => self.contexts.insert(context, state, evict, fill).is_some(),
         };
@@ -146,10 +146,10 @@ impl Ledger {
     }
 
     fn bury_objects_of(&self, place: u32, generation: u32) {
-        for object in self.objects.entries() {
+        for (at, object) in self.objects.entries_with_place() {
             let home = object.home();
             if home.context == place + 1 && home.context_generation == generation {
-                self.bury_object(object);
+                self.bury_object(at, object.head().generation());
             }
         }
     }

@@ -115,7 +115,7 @@ impl Ledger {
                     state == FOREIGN || old.head().turn(generation, FOREIGN, ALIVE)
                 } else {
                     self.open_events.forget(address);
-                    self.objects.renew(place, state, |old| self.retire(old), fill)
+                    self.objects.succeed((place, address), state, |old| self.retire(old), fill)
                 }
             }
             None => self.objects.insert(address, state, |old| self.retire(old), fill).is_some(),
@@ -138,13 +138,11 @@ impl Ledger {
             object.describe(kind, self.home(context), None, at, true);
         };
         let place = match self.objects.find(address) {
-            Some(place) => {
-                let object = self.objects.at(place);
-                if object.head().state() == DEAD {
-                    self.objects.renew(place, FOREIGN, |old| self.retire(old), fill);
-                }
-                Some(place)
+            Some(place) if self.objects.at(place).head().state() == DEAD => {
+                self.objects.succeed((place, address), FOREIGN, |old| self.retire(old), fill);
+                self.objects.find(address)
             }
+            Some(place) => Some(place),
             None => self.objects.insert(address, FOREIGN, |old| self.retire(old), fill),
         };
         if place.is_none() {
@@ -224,19 +222,18 @@ impl Ledger {
                 None => &self.devices[home.device as usize].tally.lives,
             };
             lives[kind as usize].destroyed.fetch_add(1, Relaxed);
-            if let Some(object) = object {
-                self.bury_object(object);
+            if object.is_some() {
+                self.bury_object(destroying.token.place as usize - 1, destroying.token.generation);
             }
         }
         ended
     }
 
-    pub(crate) fn bury_object(&self, object: &Object) {
+    /// The object at this place is gone, unless the place has begun another life.
+    pub(crate) fn bury_object(&self, place: usize, generation: u32) {
+        let object = self.objects.at(place);
         let address = object.head().address();
-        let generation = object.head().generation();
-        if let Some(place) = self.objects.find(address)
-            && self.objects.bury(place, generation)
-        {
+        if self.objects.bury(place, generation) {
             object.events.settle();
             object.completions.settle();
             self.open_events.forget(address);

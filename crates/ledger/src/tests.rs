@@ -231,7 +231,7 @@ fn threads_that_create_poll_and_destroy_balance() {
     });
     let snapshot = books.snapshot();
     let device = &snapshot.devices[0];
-    assert_eq!(snapshot.devices.len(), 1);
+    assert_eq!(snapshot.devices.len(), 1, "{:#?}", snapshot.devices);
     assert_eq!((device.opened, device.closed), (8 * rounds, 8 * rounds));
     let expected =
         Traffic { polled: 24 * rounds, failed: 8 * rounds, events_got: 8 * rounds, events_acked: 8 * rounds };

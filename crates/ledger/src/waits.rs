@@ -4,7 +4,7 @@ use crate::open::Thread;
 use crate::sync::*;
 
 /// Destroys looked after at one time.
-pub(crate) const WAITS: usize = 64;
+pub(crate) const WAITS: usize = 512;
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
