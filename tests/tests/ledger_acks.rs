@@ -312,7 +312,11 @@ fn a_context_is_closed_early() {
         // The old one has given its place away, and is counted.
         let contexts = report["contexts"].as_array().expect("contexts");
         let states: Vec<&Value> = contexts.iter().map(|context| &context["state"]).collect();
-        assert_eq!((states, &report["contexts_left_out"]), (vec![&json!("closed"); 2], &json!(0)), "{report:#}");
+        assert_eq!(
+            (states, &report["contexts_left_out"]),
+            (vec![&json!("closed"); 2], &json!(0)),
+            "{report:#}"
+        );
         assert_eq!(object_in(&report, outcome.value("object"))["bad_acks"], 0, "{report:#}");
     }
 }
