@@ -66,6 +66,19 @@ fn the_first_sign_is_said_and_no_other() {
     });
 }
 
+#[test]
+fn a_command_fails_first() {
+    for flavour in FLAVOURS {
+        let (outcome, report) = removal("blocking", &["remove", "command", "get", "destroy"], flavour);
+        assert_eq!((outcome.value("command"), outcome.value("destroyed")), ("5 5 5 5", "5"), "{outcome}");
+        outcome.assert_says(&[&format!("{GONE}ibv_modify_qp failed with EIO in {{thread}}")]);
+        let gone = incidents(&report, "device_gone");
+        assert_eq!(gone.len(), 1, "{report:#}");
+        let text = gone[0]["text"].as_str().unwrap_or_default();
+        assert!(text.contains("ibv_get_async_event") && text.contains("ibv_destroy_qp"), "{report:#}");
+    }
+}
+
 /// EAGAIN alone is no sign; nothing is said of a device that answers so for ever.
 #[test]
 fn again_and_again_is_no_sign() {
