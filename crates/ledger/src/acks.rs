@@ -97,21 +97,24 @@ pub struct Got {
 }
 
 impl Ledger {
-    /// An asynchronous event was read from a context's `fd`. `element` is the address in the event, read only if the
-    /// type has an object.
+    /// An asynchronous event was read from a context's `fd` by the thread `tid`; `name` is asked for if it is not known
+    /// yet. `element` is the address in the event, read only if the type has an object.
     pub fn event_got(
         &self,
         (context, fd): (usize, i32),
         event_type: u32,
         element: Option<usize>,
-        by: Thread,
+        (tid, name): (u32, impl FnOnce() -> Thread),
         at: u64,
     ) -> Got {
         let mut got = Got::default();
-        if let Some(entry) = self.context(context) {
-            let before = entry.reader.swap(by.tid, Relaxed);
-            if before != 0 && before != by.tid && entry.two_readers_told.swap(1, Relaxed) == 0 {
-                got.other_reader = Some(before);
+        let entry = self.context(context);
+        if let Some(entry) = entry {
+            let before = entry.reader.load(Relaxed);
+            if before != tid {
+                entry.reader.store(tid, Relaxed);
+                let first = before != 0 && entry.two_readers_told.swap(1, Relaxed) == 0;
+                got.other_reader = first.then_some(before);
             }
             entry.fd.store(fd as u32, Relaxed);
             entry.last_got_at.store(at, Relaxed);
@@ -121,7 +124,7 @@ impl Ledger {
             .zip(element)
             .and_then(|(kind, address)| self.object_or_foreign(kind, address, context, at));
         let Some(object) = object else {
-            match self.context(context) {
+            match entry {
                 Some(entry) => entry.tally.async_got.count(event_type),
                 None => self.device_tally(context).async_got.count(event_type),
             }
@@ -129,6 +132,10 @@ impl Ledger {
         };
         object.count_got(event_type);
         let address = object.head().address();
+        let by = match entry {
+            Some(entry) => entry.named.thread(tid, name),
+            None => name(),
+        };
         // The details first: a close that follows the count finds them.
         if !self.open_events.add(address, &Taken { event_type, by, at }) {
             self.unlisted.fetch_add(1, Relaxed);
@@ -155,9 +162,7 @@ impl Ledger {
             self.device_tally(context).comp_got.fetch_add(1, Relaxed);
             return 0;
         };
-        if object.wants_name_of(tid) {
-            object.name(&name());
-        }
+        object.named.thread(tid, name);
         object.completion_got(tid, at);
         if object.destroyer.load(SeqCst) == 0 { 0 } else { object.completions.pair() }
     }

@@ -1,6 +1,7 @@
 //! An open context: its device, its reader, and whether the device is still there.
 
 use crate::counts::Tally;
+use crate::open::Named;
 use crate::sync::*;
 use crate::table::{Entry, Head};
 
@@ -30,8 +31,9 @@ pub(crate) struct Context {
     signs: AtomicU32,
     /// Place of the incident of its removal plus 1.
     pub(crate) removal_told: AtomicU32,
-    /// The thread that read the last asynchronous event.
+    /// The thread that read the last asynchronous event, and its name if it was asked for.
     pub(crate) reader: AtomicU32,
+    pub(crate) named: Named,
     pub(crate) two_readers_told: AtomicU32,
     /// Descriptor that the last asynchronous event was read from.
     pub(crate) fd: AtomicU32,
@@ -60,6 +62,7 @@ impl Context {
             signs: AtomicU32::new(0),
             removal_told: AtomicU32::new(0),
             reader: AtomicU32::new(0),
+            named: Named::new(),
             two_readers_told: AtomicU32::new(0),
             fd: AtomicU32::new(0),
             last_got_at: AtomicU64::new(0),
@@ -78,6 +81,7 @@ impl Context {
         self.forgotten.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);
+        self.named.forget();
         self.two_readers_told.store(0, Relaxed);
         self.last_got_at.store(0, Relaxed);
     }

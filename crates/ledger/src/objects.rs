@@ -266,7 +266,7 @@ impl Ledger {
     pub fn open_now(&self, token: Token) -> Option<OpenNow> {
         let object = self.object(token)?;
         let taken = |at: &AtomicU64, by: &AtomicU32| Taken {
-            by: object.taker(by.load(Relaxed)),
+            by: object.named.known(by.load(Relaxed)),
             at: at.load(Relaxed),
             ..Default::default()
         };

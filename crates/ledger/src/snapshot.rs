@@ -372,7 +372,7 @@ impl Ledger {
             open,
             open_completions: object.completions.open.load(Relaxed),
             first_completion: Taken {
-                by: object.taker(object.first_by.load(Relaxed)),
+                by: object.named.known(object.first_by.load(Relaxed)),
                 at: object.first_at.load(Relaxed),
                 ..Default::default()
             },

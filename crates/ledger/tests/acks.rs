@@ -29,7 +29,7 @@ fn create(books: &Ledger, kind: Kind, address: usize) {
 }
 
 fn get(books: &Ledger, event_type: u32) -> u32 {
-    books.event_got((CONTEXT, 5), event_type, Some(QP), OTHER, 1).handed.events
+    books.event_got((CONTEXT, 5), event_type, Some(QP), (8, || OTHER), 1).handed.events
 }
 
 fn ack(books: &Ledger, event_type: u32) -> Ack {
@@ -252,7 +252,7 @@ proptest! {
                     real.reported += 1;
                     real.completed += match kind {
                         Kind::Cq => books.comp_event_got(address, CONTEXT, (ME, || OTHER), 1),
-                        _ => books.event_got((CONTEXT, 5), SQ_DRAINED, Some(address), OTHER, 1).handed.events,
+                        _ => books.event_got((CONTEXT, 5), SQ_DRAINED, Some(address), (8, || OTHER), 1).handed.events,
                     };
                 }
                 Step::Ack => {
