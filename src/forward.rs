@@ -1,8 +1,6 @@
 //! The functions that only forward, made from the table. Those that get a context adopt it on the way; those that give
 //! the device a command notice when it fails as commands to a removed device do.
 
-use ibv_sa_ledger::Sign;
-
 use crate::abi::table::symbols;
 use crate::abi::*;
 use crate::boundary::{bookkeeping, counting, errno};
@@ -84,7 +82,7 @@ macro_rules! forwarders {
                 let result = unsafe { function($object $(, $arg_c)*) };
                 if failed_with_eio!($how_c, result) {
                     // SAFETY: the caller passes a live object, which a call that failed has left alive.
-                    command_failed(unsafe { $object.context() }.addr(), c_string!(stringify!($name_c)).as_ptr());
+                    unsafe { command_failed($object.context(), c_string!(stringify!($name_c)).as_ptr()) };
                 }
                 result
             }
@@ -100,7 +98,8 @@ macro_rules! forwarders {
                 // SAFETY: the caller's promises to this function are those that the real one asks for.
                 let result = unsafe { function($context $(, $arg_a)*) };
                 if failed_with_eio!($how_a, result) {
-                    command_failed($context.addr(), c_string!(stringify!($name_a)).as_ptr());
+                    // SAFETY: the caller passes an open context.
+                    unsafe { command_failed($context, c_string!(stringify!($name_a)).as_ptr()) };
                 }
                 result
             }
@@ -108,15 +107,15 @@ macro_rules! forwarders {
     };
 }
 
-/// `function` is a C string of ours.
+/// # Safety
+/// `context` is open; `function` is a C string of ours.
 #[cold]
 #[inline(never)]
-extern "C" fn command_failed(context: usize, function: *const c_char) {
+unsafe extern "C" fn command_failed(context: *mut ibv_context, function: *const c_char) {
     bookkeeping(|ledger| {
-        // SAFETY: a literal.
-        let function = unsafe { core::ffi::CStr::from_ptr(function) };
-        let sign_of = format!("{} failed with EIO in", function.to_string_lossy());
-        removal::sign(ledger, context, Sign::CommandFailed, &sign_of);
+        // SAFETY: as the caller promises.
+        let (fd, function) = unsafe { ((*context).async_fd, core::ffi::CStr::from_ptr(function)) };
+        removal::command_failed(ledger, context.addr(), fd, &function.to_string_lossy());
     });
 }
 

@@ -11,7 +11,7 @@ use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::removal;
 use crate::provider::real;
-use crate::{clock, settings, tell};
+use crate::{clock, settings, tell, watch};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_async_event(
@@ -83,6 +83,9 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
         let who = (tid, clock::me);
         let got = ledger.event_got((context.addr(), fd), event_type, element, who, clock::now());
         handed = got.handed;
+        if got.look_after {
+            watch::look_after_destroyer(ledger, got.token);
+        }
         if let Some(other) = got.other_reader {
             let event = match port {
                 Some(port) => format!("{}, port {port}", event_name(event_type)),

@@ -88,8 +88,12 @@ enum Sort {
 /// An asynchronous event that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Got {
+    /// The object of the event, if it has one and that is in the books.
+    pub token: Token,
     /// Held acks that find this event open.
     pub handed: Handed,
+    /// A destroy of the object is in progress, and will wait for the ack of this event.
+    pub look_after: bool,
     /// The thread that read the event before, if it is another one and this was not said yet.
     pub other_reader: Option<u32>,
     /// The first sign that the device has failed.
@@ -144,27 +148,44 @@ impl Ledger {
         if object.destroyer.load(SeqCst) != 0 {
             got.handed.events = object.events.pair();
             self.close_paired(object, got.handed.events);
+            got.look_after = object.events.open.load(SeqCst) != 0;
+            got.token = self.token_of(object);
         }
         got
     }
 
-    /// A completion event of `cq` was read, by the thread `tid`; `name` is asked for if it is not known yet. Returns how
-    /// many held acks find the event open.
+    /// A completion event of `cq` was read, by the thread `tid`; `name` is asked for if it is not known yet. Only
+    /// what is about a destroy in progress is filled in.
     pub fn comp_event_got(
         &self,
         cq: usize,
         context: usize,
         (tid, name): (u32, impl FnOnce() -> Thread),
         at: u64,
-    ) -> u32 {
+    ) -> Got {
+        let mut got = Got::default();
         let known = self.live_object(cq);
         let Some(object) = known.or_else(|| self.object_or_foreign(Kind::Cq, cq, context, at)) else {
             self.device_tally(context).comp_got.fetch_add(1, Relaxed);
-            return 0;
+            return got;
         };
         object.named.thread(tid, name);
         object.completion_got(tid, at);
-        if object.destroyer.load(SeqCst) == 0 { 0 } else { object.completions.pair() }
+        if object.destroyer.load(SeqCst) != 0 {
+            got.handed.completions = object.completions.pair();
+            got.look_after = object.completions.open.load(SeqCst) != 0;
+            got.token = self.token_of(object);
+        }
+        got
+    }
+
+    /// The token of an object that was just found by its address.
+    fn token_of(&self, object: &Object) -> Token {
+        let place = self.objects.find(object.head().address());
+        place.map_or(Token::default(), |place| Token {
+            place: place as u32 + 1,
+            generation: self.objects.at(place).head().generation(),
+        })
     }
 
     /// An asynchronous event is acknowledged. `element` as in [`Self::event_got`].
@@ -223,10 +244,11 @@ impl Ledger {
             state => {
                 let split = account.ack(number);
                 account.pass(split.surplus);
+                let forward = number - split.swallowed;
                 if state == FOREIGN {
-                    self.foreign_acks.fetch_add(number.into(), Relaxed);
+                    self.foreign_acks.fetch_add(forward.into(), Relaxed);
                 }
-                return Ack { forward: number - split.swallowed, ..ack };
+                return Ack { forward, ..ack };
             }
         }
         if object.kind() != kind {

@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) id: AtomicU32,
     /// Signs seen, one bit each.
     signs: AtomicU32,
+    /// 1 while it is being closed: what fails now fails because of that.
+    pub(crate) closing: AtomicU32,
     /// Place of the incident of its removal plus 1.
     pub(crate) removal_told: AtomicU32,
     /// The thread that read the last asynchronous event, and its name if it was asked for.
@@ -60,6 +62,7 @@ impl Context {
             device: AtomicU32::new(0),
             id: AtomicU32::new(0),
             signs: AtomicU32::new(0),
+            closing: AtomicU32::new(0),
             removal_told: AtomicU32::new(0),
             reader: AtomicU32::new(0),
             named: Named::new(),
@@ -79,6 +82,7 @@ impl Context {
         self.id.store(id, Relaxed);
         self.signs.store(0, Relaxed);
         self.forgotten.store(0, Relaxed);
+        self.closing.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);
         self.named.forget();
@@ -92,8 +96,10 @@ impl Context {
         self.signs.fetch_or(bit, AcqRel) & bit == 0
     }
 
-    /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm.
+    /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm. A device that has failed
+    /// may still be there, and so may one that answered a single command with EIO.
     pub(crate) fn is_gone(&self) -> bool {
-        self.signs.load(Acquire) & !(1 << Sign::DeviceFatal as u32) != 0
+        const WEAK: u32 = 1 << Sign::DeviceFatal as u32 | 1 << Sign::CommandFailed as u32;
+        self.signs.load(Acquire) & !WEAK != 0
     }
 }

@@ -122,7 +122,10 @@ impl Ledger {
     /// The context is about to be closed.
     pub fn context_closing(&self, context: usize) -> Closing {
         match self.open_context(context) {
-            Some((place, entry)) => Closing { place: place + 1, generation: entry.head().generation() },
+            Some((place, entry)) => {
+                entry.closing.store(1, Relaxed);
+                Closing { place: place + 1, generation: entry.head().generation() }
+            }
             None => Closing::default(),
         }
     }
@@ -130,6 +133,9 @@ impl Ledger {
     /// The close returned. If it succeeded, its objects are gone with it; otherwise the context is still there.
     pub fn context_close_ended(&self, closing: Closing, closed: bool) {
         if !closed {
+            if let Some(place) = closing.place.checked_sub(1) {
+                self.contexts.at(place as usize).closing.store(0, Relaxed);
+            }
             return;
         }
         let device = match closing.place.checked_sub(1) {
@@ -178,7 +184,7 @@ impl Ledger {
 
     /// Notes a sign that the device has failed or is gone. True if it is the first of its kind.
     pub fn removal_sign(&self, context: usize, sign: Sign) -> bool {
-        self.context(context).is_some_and(|entry| entry.sign(sign))
+        self.context(context).is_some_and(|entry| entry.closing.load(Relaxed) == 0 && entry.sign(sign))
     }
 
     /// The incident of the device's removal, if there is one; otherwise `incident` makes it.

@@ -56,9 +56,10 @@ pub struct Destroying {
     pub handed: Handed,
     /// Whether it may come to wait: events are open, or acks are held.
     pub may_wait: bool,
-    /// libibverbs has counted at least as many acks as events were got here: what is open may be acknowledged already,
-    /// by a way that does not lead past us.
-    pub acked_around: bool,
+    /// Nothing can be said of it before it has waited: the device is gone, and it will not wait; or libibverbs has
+    /// counted at least as many acks as events were got here, and what is open may be acknowledged already, by a way
+    /// that does not lead past us.
+    pub silent: bool,
 }
 
 /// A destroy that returned.
@@ -179,9 +180,10 @@ impl Ledger {
         // Somebody else's object lives at the address of one that we saw die. Acks that were held are its own.
         self.objects.revive(place, generation);
         let token = Token { place: place as u32 + 1, generation };
-        if object.kind() != kind || self.context_of(object.home()).is_some_and(|context| context.is_gone()) {
+        if object.kind() != kind {
             return Destroying { token, ..Default::default() };
         }
+        let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
         let acked_around = [(&object.events, completed.0), (&object.completions, completed.1)]
             .into_iter()
             .all(|(account, completed)| {
@@ -193,7 +195,7 @@ impl Ledger {
         after_write();
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
         self.close_paired(object, handed.events);
-        Destroying { token, handed, may_wait: object.may_wait(), acked_around }
+        Destroying { token, handed, may_wait: object.may_wait(), silent: gone || acked_around }
     }
 
     /// The destroy returned; `context` is where the object belonged.
@@ -209,9 +211,7 @@ impl Ledger {
         let object = self.object(destroying.token);
         if let Some(object) = object {
             object.destroyer.store(0, SeqCst);
-            if destroying.may_wait || object.held() != 0 {
-                ended.was_watched = self.waits.remove(destroying.token);
-            }
+            ended.was_watched = self.waits.remove(destroying.token);
             let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
             ended.refused = busy && !gone && object.refused.swap(1, Relaxed) == 0;
         }
@@ -308,6 +308,11 @@ impl Ledger {
     /// A destroy was looked at: what is known of it now.
     pub fn looked_at(&self, wait: &Wait) {
         self.waits.looked_at(wait);
+    }
+
+    /// A destroy is not to be looked after any more: it has returned.
+    pub fn looked_after(&self, token: Token) {
+        self.waits.remove(token);
     }
 
     /// The destroying thread is gone without having come back: it was cancelled, or jumped out.
