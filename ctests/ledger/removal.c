@@ -7,6 +7,7 @@
 //   poll     POLLERR is what poll(2) would say; here only whether the descriptor is readable
 //   query    asks for the port: query=RET
 //   command  modifies the QP, makes a PD, makes a CQ and an extended CQ: command=RET ERRNO ERRNO ERRNO
+//   eio      one command fails with EIO, as a device that is there may answer: eio=RET
 //   destroy  destroys the QP: destroyed=RET
 //   rest     destroys SRQ, CQ and channel: rest=RET RET RET
 //   ack      acknowledges the event
@@ -68,6 +69,12 @@ static void step(const char *name, struct ibv_async_event *event)
 		say("query=%d", ibv_query_port(context, 1, &port));
 	} else if (!strcmp(name, "command")) {
 		command();
+	} else if (!strcmp(name, "eio")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+
+		scripted_reply("ibv_modify_qp", EIO, 0);
+		say("eio=%d", ibv_modify_qp(o.qp, &attr, IBV_QP_STATE));
+		scripted_behave("ibv_modify_qp");
 	} else if (!strcmp(name, "destroy")) {
 		double start = now();
 

@@ -79,6 +79,31 @@ fn a_command_fails_first() {
     }
 }
 
+/// Firmware may answer so for its own reasons: it is said, and the books stay open as long as the kernel has the device.
+#[test]
+fn one_command_fails_with_eio() {
+    for flavour in FLAVOURS {
+        let steps = ["eio", "ack", "ack", "destroy", "rest", "close"];
+        let (outcome, report) =
+            with_report(run_ledger("removal", &[&["blocking"], &steps[..]].concat(), Some(flavour)));
+        let outcome = outcome.assert_ok();
+        assert_eq!(
+            (outcome.value("eio"), outcome.value("destroyed"), outcome.value("rest")),
+            ("5", "0", "0 0 0")
+        );
+        outcome.assert_says(&[
+            &format!("{GONE}ibv_modify_qp failed with EIO in {{thread}}"),
+            "ibv_ack_async_event: {object}: {thread} acknowledged COMM_EST, but no event of this QP is open *",
+        ]);
+        assert_eq!(report["contexts"][0]["state"], "closed", "{report:#}");
+        // A hang is explained.
+        let run = run_ledger("removal", &["blocking", "eio", "destroy"], Some(flavour));
+        let outcome = run.timeout(Duration::from_millis(500)).run_or_hang();
+        assert!(outcome.hung, "{outcome}");
+        outcome.assert_mentions("ibv_destroy_qp: {object}: {thread} took COMM_EST itself *");
+    }
+}
+
 /// EAGAIN alone is no sign; nothing is said of a device that answers so for ever.
 #[test]
 fn again_and_again_is_no_sign() {
