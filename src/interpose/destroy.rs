@@ -115,11 +115,11 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
     let me = clock::me();
     let token = destroying.token;
     let Some(name) = ledger.object_name(token) else { return };
-    if settings::get().ack == AckMode::Rescue && !destroying.acked_around {
+    if settings::get().ack == AckMode::Rescue && !destroying.silent {
         rescue_own(ledger, destroying, &me, now);
     }
     let Some(open) = ledger.open_now(token) else { return };
-    let mut told = destroying.acked_around;
+    let mut told = destroying.silent;
     let own = open.listed.iter().find(|taken| taken.by.tid == me.tid).filter(|_| !told);
     let own_completions = !told && open.completions != 0 && ledger.completions_all_by(token, me.tid);
     if own.is_some() || own_completions {
