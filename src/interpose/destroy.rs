@@ -135,11 +135,9 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
         told = true;
     }
     let waits = open.events != 0 || open.completions != 0;
-    if (waits || open.held != 0)
-        && !watch::look_after(ledger, token, me, now + watch::patience())
-        && waits
-        && !told
-    {
+    let to_be_watched = waits || open.held != 0;
+    let unwatched = to_be_watched && !watch::look_after(ledger, token, me, now + watch::patience());
+    if unwatched && waits && !told {
         // Nobody will be there to say it later.
         let text = waiting(ledger, token, &me, 0, &open, now).unwrap_or_default();
         tell::incident(ledger, What::DestroyWaits, name.context.id, me.tid, &text);

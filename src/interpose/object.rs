@@ -131,8 +131,8 @@ macro_rules! destroys {
             }
             // SAFETY: the caller passes a live object; after the call it may be gone.
             let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
-            // SAFETY: the context of a live object is open.
             let destroying =
+                // SAFETY: the context of a live object is open.
                 unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
             if destroying.handed != Handed::default() {
                 // SAFETY: alive until the real destroy.
