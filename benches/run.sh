@@ -56,12 +56,12 @@ shim=$work/libibv_sa.so.1
 flags=(-Wall -Wextra -Werror -O2 -g -std=gnu11)
 "${CC:-cc}" "${flags[@]}" -fPIC -shared -Wl,-soname,libibverbs.so.1 -Wl,--version-script="$here/provider.map" \
   -Wl,--no-undefined-version -o "$out/libibverbs.so.1" "$here/provider.c"
-"${CC:-cc}" "${flags[@]}" -Wl,-z,now -o "$out/calls" "$here/calls.c" -L"$out" -l:libibverbs.so.1
+"${CC:-cc}" "${flags[@]}" -pthread -Wl,-z,now -o "$out/calls" "$here/calls.c" -L"$out" -l:libibverbs.so.1
 "${CC:-cc}" "${flags[@]}" -o "$out/startup" "$here/startup.c"
 
 variants=(none shim report)
 batches=$(sed -n 's/^#define BATCHES //p' "$here/calls.c")
-cases=(poll_empty poll_1 poll_16 async_event comp_event forwarded forwarded_context)
+cases=(poll_empty poll_1 poll_16 async_event comp_event comp_event_8 forwarded forwarded_context)
 
 # through VARIANT COMMAND...: runs it as this variant.
 through() {
@@ -153,6 +153,7 @@ awk -v order="startup ${cases[*]}" '
     label["poll_16"] = "poll, 16 completions"
     label["async_event"] = "async event, get + ack"
     label["comp_event"] = "completion event, get + ack"
+    label["comp_event_8"] = "the same, of 8 threads"
     label["forwarded"] = "forwarded call"
     label["forwarded_context"] = "forwarded call, of a context"
     split("none shim report", variants)

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use ibv_sa_ledger::{AckMode, Handed, Ledger, OpenNow, Thread, Token, Wait, What};
+use ibv_sa_ledger::{AckMode, Handed, Kind, Ledger, OpenNow, Thread, Token, Wait, What};
 use ibv_sa_report::lines;
 
 use crate::boundary::{contain, faulted, uncancelled};
@@ -18,8 +18,10 @@ use crate::{clock, settings, state, tell};
 const RUNNING: u32 = 1;
 const KNOCK: u32 = 2;
 
-/// Until the next held ack goes on, if the one before did not end the wait.
-const NEXT_ACK: u64 = 100_000_000;
+/// Between two looks that must find the same, and between held acks where a thread's sleep cannot be seen.
+const LOOK_TWICE: u64 = 100_000_000;
+/// Held acks that go on in one look, while other destroys wait to be looked at.
+const AT_ONCE: u32 = 1000;
 /// Until a thread is looked at again that was not found waiting.
 const LOOK_AGAIN: u64 = 500_000_000;
 
@@ -31,6 +33,15 @@ pub(crate) fn patience() -> u64 {
 /// Looks after the destroy of an object from `first_look` on. False if nobody can.
 pub(crate) fn look_after(ledger: &'static Ledger, token: Token, by: Thread, first_look: u64) -> bool {
     ledger.look_after(token, by, first_look) && knock_or_start()
+}
+
+/// Looks after the destroy of an object that another thread is in.
+#[cold]
+pub(crate) fn look_after_destroyer(ledger: &'static Ledger, token: Token) {
+    if let Some((tid, since)) = ledger.destroyer(token) {
+        let by = Thread { tid, ..Default::default() };
+        look_after(ledger, token, by, since + patience());
+    }
 }
 
 /// A destroy that was looked after has returned.
@@ -130,8 +141,11 @@ fn round(ledger: &'static Ledger) -> Option<u64> {
 
 fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
     let Some((kind, address)) = ledger.address_of(wait.token) else {
-        return ledger.destroy_left(wait.token);
+        return ledger.looked_after(wait.token);
     };
+    if ledger.destroyer(wait.token).is_none_or(|(tid, _)| tid != wait.by.tid) {
+        return ledger.looked_after(wait.token);
+    }
     match place_of(wait.by.tid, address, size_of_kind(kind)) {
         Where::Ended => return ledger.destroy_left(wait.token),
         // In the kernel, in a signal handler, or back already.
@@ -147,7 +161,7 @@ fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
     if open.events != 0 || open.completions != 0 {
         if settings::get().ack == AckMode::Rescue {
             add(&mut handed, rescue(ledger, wait, &open, now));
-            seen.next_at = now + NEXT_ACK;
+            seen.next_at = now + LOOK_TWICE;
         } else if let Some(text) = waiting(ledger, wait.token, &wait.by, waited, &open, now) {
             let context = ledger.object_name(wait.token).map_or(0, |name| name.context.id);
             // The first time it is an incident; later it is the same one still.
@@ -161,9 +175,9 @@ fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
     } else if open.held != 0 {
         // An ack that our books have counted may be on its way still: only what does not change is a wait for nothing.
         seen.idle = wait.idle + 1;
-        seen.next_at = now + NEXT_ACK;
+        seen.next_at = now + LOOK_TWICE;
         if wait.idle != 0 {
-            add(&mut handed, release(ledger, wait, waited));
+            release(ledger, &mut seen, (kind, address), now);
         }
     }
     ledger.looked_at(&seen);
@@ -179,16 +193,57 @@ fn add(handed: &mut Handed, more: Handed) {
     handed.completions += more.completions;
 }
 
-/// One held ack of an object none of whose events is open.
-fn release(ledger: &Ledger, wait: &Wait, waited: u64) -> Handed {
-    let released = ledger.release_one(wait.token);
-    if released != Handed::default()
-        && let Some(name) = ledger.object_name(wait.token)
-    {
-        let text = lines::released(&name, &tell::person(&wait.by), waited);
-        tell::incident(ledger, What::AcksReleased, name.context.id, wait.by.tid, &text);
+/// Held acks of an object none of whose events is open, one at a time until the destroy returns.
+fn release(ledger: &Ledger, seen: &mut Wait, (kind, address): (Kind, usize), now: u64) {
+    let tid = seen.by.tid;
+    for number in 0..AT_ONCE {
+        let before = switches(tid);
+        // Only one that surely waits gets more than one in a row.
+        if number != 0 && (before.is_none() || place_of(tid, address, size_of_kind(kind)) != Where::Waiting) {
+            break;
+        }
+        let released = ledger.release_one(seen.token);
+        if released == Handed::default() {
+            break;
+        }
+        if seen.told == 0
+            && let Some(name) = ledger.object_name(seen.token)
+        {
+            let text = lines::released(&name, &tell::person(&seen.by), now.saturating_sub(seen.since));
+            tell::incident(ledger, What::AcksReleased, name.context.id, tid, &text);
+        }
+        seen.told += 1;
+        // SAFETY: the destroying thread waits in this object, or does by all that we know, and every ack that it could
+        // get from elsewhere is held: it cannot go on before libibverbs has counted this one.
+        unsafe { hand_over(kind, std::ptr::with_exposed_provenance_mut(address), released) };
+        // It wakes, looks, and sleeps again if that was not enough.
+        if !wait_for_switch(tid, before) {
+            break;
+        }
+        seen.next_at = now;
     }
-    released
+}
+
+/// Until the thread has slept again, or has gone on. False if that cannot be told, or takes long.
+fn wait_for_switch(tid: u32, before: Option<u64>) -> bool {
+    if before.is_none() {
+        return false;
+    }
+    for _ in 0..100 {
+        if switches(tid) != before {
+            return true;
+        }
+        // SAFETY: sleeping has no preconditions; this thread is ours, and nobody cancels it.
+        unsafe { libc::usleep(200) };
+    }
+    false
+}
+
+/// How often a thread went to sleep (proc(5), /proc/PID/task/TID/status).
+fn switches(tid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
 }
 
 fn rescue(ledger: &Ledger, wait: &Wait, open: &OpenNow, now: u64) -> Handed {

@@ -9,6 +9,7 @@
 //   destroy  the plug-in destroys the object; the program makes another, at the same address
 //   context  the context was opened by a provider's own call
 //   twice    the same, and the program acknowledges twice
+//   thirty   the plug-in gets thirty events, the program acknowledges them (in one call, if it can)
 //   one_of_two  of two events the plug-in gets one; the program acknowledges both
 //   mixed    the plug-in gets and acknowledges one event, the program gets another, and acknowledges it in a second
 //            thread 300 ms after the destroy began
@@ -41,6 +42,21 @@ static struct ibv_context *open_around(void)
 	struct ibv_context *context = scripted_open_around(list[0]);
 	ibv_free_device_list(list);
 	return context;
+}
+
+static void thirty(const struct thing *t)
+{
+	struct ibv_async_event events[30];
+
+	for (int i = 0; i < 30; i++) {
+		inject(t, 0);
+		events[i] = around_take(t, 0);
+	}
+	if (t->kind == COMP)
+		ibv_ack_cq_events(t->its_cq, 30);
+	for (int i = 0; t->kind != COMP && i < 30; i++)
+		ack(t, &events[i]);
+	destroy_and_say(t);
 }
 
 static struct thing mixed;
@@ -95,6 +111,10 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "mixed")) {
 		mixed = t;
 		mix();
+		return 0;
+	}
+	if (!strcmp(what, "thirty")) {
+		thirty(&t);
 		return 0;
 	}
 	inject(&t, 0);

@@ -240,6 +240,21 @@ UNUSED static int destroy(const struct thing *t)
 	}
 }
 
+/* As the scripted provider calls it. */
+UNUSED static const char *destroy_function(const struct thing *t)
+{
+	switch (t->kind) {
+	case QP:
+		return "ibv_destroy_qp";
+	case SRQ:
+		return "ibv_destroy_srq";
+	case WQ:
+		return "vctx.destroy_wq";
+	default:
+		return "ibv_destroy_cq";
+	}
+}
+
 /* Destroys it and says what came of it and after how long: destroyed=RET, waited=SECONDS. */
 UNUSED static int destroy_and_say(const struct thing *t)
 {

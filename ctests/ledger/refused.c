@@ -5,20 +5,6 @@
 
 #include "ledger.h"
 
-static const char *function(const struct thing *t)
-{
-	switch (t->kind) {
-	case QP:
-		return "ibv_destroy_qp";
-	case SRQ:
-		return "ibv_destroy_srq";
-	case WQ:
-		return "vctx.destroy_wq";
-	default:
-		return "ibv_destroy_cq";
-	}
-}
-
 static void channel(void)
 {
 	struct thing t = make("comp");
@@ -42,10 +28,10 @@ int main(int argc, char **argv)
 	struct thing t = make(argv[1]);
 	say_thing("object", &t);
 	say_thread("thread");
-	scripted_reply(function(&t), atoi(argv[2]), 0);
+	scripted_reply(destroy_function(&t), atoi(argv[2]), 0);
 	int first = destroy(&t), second = destroy(&t);
 	say("refused=%d %d", first, second);
-	scripted_behave(function(&t));
+	scripted_behave(destroy_function(&t));
 	struct ibv_async_event event = inject_and_take(&t, 0);
 	ack(&t, &event);
 	ack(&t, &event);

@@ -6,6 +6,8 @@
 //   get      gets an async event: get=TYPE, or get=-1 and the error number
 //   poll     POLLERR is what poll(2) would say; here only whether the descriptor is readable
 //   query    asks for the port: query=RET
+//   command  modifies the QP, makes a PD, makes a CQ and an extended CQ: command=RET ERRNO ERRNO ERRNO
+//   eio      one command fails with EIO, as a device that is there may answer: eio=RET
 //   destroy  destroys the QP: destroyed=RET
 //   rest     destroys SRQ, CQ and channel: rest=RET RET RET
 //   ack      acknowledges the event
@@ -32,6 +34,23 @@ static void get(void)
 		say("get=%d", (int)event.event_type);
 }
 
+static int failed_with(const void *object)
+{
+	REQUIRE(!object);
+	return errno;
+}
+
+static void command(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 8 };
+	int modify = ibv_modify_qp(o.qp, &attr, IBV_QP_STATE);
+	int pd = failed_with(ibv_alloc_pd(context));
+	int cq = failed_with(ibv_create_cq(context, 8, NULL, NULL, 0));
+
+	say("command=%d %d %d %d", modify, pd, cq, failed_with(ibv_create_cq_ex(context, &cq_attr)));
+}
+
 static void step(const char *name, struct ibv_async_event *event)
 {
 	struct ibv_port_attr port;
@@ -48,6 +67,14 @@ static void step(const char *name, struct ibv_async_event *event)
 		say("poll=%d", poll(&fd, 1, 0));
 	} else if (!strcmp(name, "query")) {
 		say("query=%d", ibv_query_port(context, 1, &port));
+	} else if (!strcmp(name, "command")) {
+		command();
+	} else if (!strcmp(name, "eio")) {
+		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+
+		scripted_reply("ibv_modify_qp", EIO, 0);
+		say("eio=%d", ibv_modify_qp(o.qp, &attr, IBV_QP_STATE));
+		scripted_behave("ibv_modify_qp");
 	} else if (!strcmp(name, "destroy")) {
 		double start = now();
 

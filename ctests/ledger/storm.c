@@ -13,6 +13,7 @@ int main(int argc, char **argv)
 
 	i_am_called("storm");
 	say_thread("thread");
+	double start = now();
 	for (int i = 0; i < objects; i++) {
 		if (i)
 			create(&t);
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
 			sleep_ms(atoi(argv[4]));
 		REQUIRE(destroy(&t) == 0);
 	}
+	say("took=%.2f", now() - start);
 	close_all(&t);
 	return 0;
 }

@@ -31,14 +31,11 @@ forwarded {
     "IBVERBS_1.0" fn ibv_rate_to_mult(rate: c_uint) -> c_int, fails minus1;
     "IBVERBS_1.0" fn mult_to_ibv_rate(mult: c_int) -> c_uint, fails zero;
 
-    "IBVERBS_1.1" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_copy_ah_attr_from_kern(dst: *mut c_void, src: *mut c_void) -> (), fails void;
-    "IBVERBS_1.1" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah, fails null;
     "IBVERBS_1.1" fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port_num: u8) -> *mut ibv_ah, fails null;
     "IBVERBS_1.1" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int, fails errno;
-    "IBVERBS_1.1" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int, fails minus1;
     "IBVERBS_1.1" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int, fails minus1;
     "IBVERBS_1.1" fn ibv_event_type_str(event: c_uint) -> *const c_char, fails unknown;
@@ -47,24 +44,16 @@ forwarded {
     "IBVERBS_1.1" fn ibv_get_device_guid(device: *mut ibv_device) -> u64, fails zero;
     "IBVERBS_1.1" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char, fails null;
     "IBVERBS_1.1" fn ibv_init_ah_from_wc(context: *mut ibv_context, port_num: u8, wc: *mut ibv_wc, grh: *mut ibv_grh, ah_attr: *mut ibv_ah_attr) -> c_int, fails minus1;
-    "IBVERBS_1.1" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int, fails errno;
-    "IBVERBS_1.1" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, attr_mask: c_int) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_node_type_str(node_type: c_int) -> *const c_char, fails unknown;
     "IBVERBS_1.1" fn ibv_port_state_str(state: c_uint) -> *const c_char, fails unknown;
-    "IBVERBS_1.1" fn ibv_query_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int, init_attr: *mut ibv_qp_init_attr) -> c_int, fails errno;
-    "IBVERBS_1.1" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_rate_to_mbps(rate: c_uint) -> c_int, fails minus1;
-    "IBVERBS_1.1" fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr, fails null;
     "IBVERBS_1.1" fn ibv_register_driver(name: *const c_char, init_func: *mut c_void) -> (), fails void;
     "IBVERBS_1.1" fn ibv_rereg_mr(mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> c_int, fails minus1;
-    "IBVERBS_1.1" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int, fails errno;
     "IBVERBS_1.1" fn ibv_resolve_eth_l2_from_gid(context: *mut ibv_context, attr: *mut ibv_ah_attr, eth_mac: *mut u8, vid: *mut u16) -> c_int, fails negated;
     "IBVERBS_1.1" fn ibv_wc_status_str(status: c_uint) -> *const c_char, fails unknown;
     "IBVERBS_1.1" fn mbps_to_ibv_rate(mbps: c_int) -> c_uint, fails zero;
 
     "IBVERBS_1.6" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex, fails null;
-    "IBVERBS_1.7" fn ibv_reg_mr_iova(pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr, fails null;
-    "IBVERBS_1.8" fn ibv_reg_mr_iova2(pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_uint) -> *mut ibv_mr, fails null;
     "IBVERBS_1.9" fn ibv_get_device_index(device: *mut ibv_device) -> c_int, fails minus1;
     "IBVERBS_1.10" fn ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr, fails null;
     "IBVERBS_1.10" fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int, fails errno;
@@ -90,6 +79,19 @@ forwarded {
     "IBVERBS_1.18" fn ibv_read_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int, fails errno;
     "IBVERBS_1.18" fn ibv_set_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int, fails errno;
     "IBVERBS_1.18" fn ibv_set_err_comp_cntr(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int, fails errno;
+}
+commands {
+    "IBVERBS_1.1" fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah, fails null;
+    "IBVERBS_1.1" fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, attr_mask: c_int) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_query_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int, init_attr: *mut ibv_qp_init_attr) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int, fails errno;
+    "IBVERBS_1.1" fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr, fails null;
+    "IBVERBS_1.7" fn ibv_reg_mr_iova(pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut ibv_mr, fails null;
+    "IBVERBS_1.8" fn ibv_reg_mr_iova2(pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_uint) -> *mut ibv_mr, fails null;
+    "IBVERBS_1.1" fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int, fails errno;
 }
 adopting {
     "IBVERBS_1.1" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd, fails null;

@@ -11,7 +11,7 @@ use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::removal;
 use crate::provider::real;
-use crate::{clock, settings, tell};
+use crate::{clock, settings, tell, watch};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_async_event(
@@ -79,13 +79,13 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
             let port = is_of_port(event_type).then(|| (*event).element.port_num);
             (event_type, element(event), (*context).async_fd, port)
         };
-        // Only events of objects are remembered one by one, with who took them.
-        let me = match element {
-            Some(_) => clock::me(),
-            None => Thread { tid: clock::tid(), ..Default::default() },
-        };
-        let got = ledger.event_got((context.addr(), fd), event_type, element, me, clock::now());
+        let tid = clock::tid();
+        let who = (tid, clock::me);
+        let got = ledger.event_got((context.addr(), fd), event_type, element, who, clock::now());
         handed = got.handed;
+        if got.look_after {
+            watch::look_after_destroyer(ledger, got.token);
+        }
         if let Some(other) = got.other_reader {
             let event = match port {
                 Some(port) => format!("{}, port {port}", event_name(event_type)),
@@ -93,8 +93,8 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
             };
             let name = ledger.context_name(context.addr());
             let one = tell::person(&Thread { tid: other, ..Default::default() });
-            let text = lines::two_readers(&name, &one, &tell::person(&me), &event);
-            tell::incident(ledger, What::TwoReaders, name.id, me.tid, &text);
+            let text = lines::two_readers(&name, &one, &tell::person(&clock::me()), &event);
+            tell::incident(ledger, What::TwoReaders, name.id, tid, &text);
         }
         if got.first_fatal {
             removal::tell(ledger, context.addr(), "DEVICE_FATAL was read by");

@@ -1,6 +1,6 @@
 //! Acks for no event.
 
-use ibv_sa_ledger::{Ack, AckMode, Fault, Handed, Ledger, Thread, What};
+use ibv_sa_ledger::{Ack, AckMode, Fault, Handed, Ledger, What};
 use ibv_sa_report::lines;
 
 use crate::{clock, settings, tell, watch};
@@ -27,11 +27,8 @@ pub(crate) fn report(ledger: &'static Ledger, ack: &Ack, event_type: Option<u32>
     if let Some(fault) = ack.fault {
         tell_of(ledger, ack, fault, event_type);
     }
-    if ack.look_after
-        && let Some((tid, since)) = ledger.destroyer(ack.token)
-    {
-        let by = Thread { tid, ..Default::default() };
-        watch::look_after(ledger, ack.token, by, since + watch::patience());
+    if ack.look_after {
+        watch::look_after_destroyer(ledger, ack.token);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::{backlog, removal};
 use crate::provider::real;
-use crate::{clock, settings};
+use crate::{clock, settings, watch};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_cq_event(
@@ -19,6 +19,9 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     cq_context: *mut *mut c_void,
 ) -> c_int {
     let Some(function) = real::ibv_get_cq_event() else { return absent!(minus1) };
+    // Looked at before the call: another thread may destroy the channel to end it.
+    // SAFETY: the caller passes a live channel.
+    let context = if counting() { unsafe { (*channel).context.addr() } } else { 0 };
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };
@@ -33,8 +36,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
                 }
             }
         } else if errno() == libc::EIO {
-            // SAFETY: the caller passes a live channel.
-            failed(unsafe { (*channel).context.addr() });
+            failed(context);
         }
     }
     result
@@ -68,7 +70,11 @@ unsafe extern "C" fn got(cq: *mut ibv_cq) -> Handed {
             context
         };
         let now = clock::now();
-        handed.completions = ledger.comp_event_got(cq.addr(), context.addr(), (clock::tid(), clock::me), now);
+        let got = ledger.comp_event_got(cq.addr(), context.addr(), (clock::tid(), clock::me), now);
+        handed = got.handed;
+        if got.look_after {
+            watch::look_after_destroyer(ledger, got.token);
+        }
         backlog::look(ledger, context.addr(), now);
     });
     handed

@@ -115,11 +115,11 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
     let me = clock::me();
     let token = destroying.token;
     let Some(name) = ledger.object_name(token) else { return };
-    if settings::get().ack == AckMode::Rescue && !destroying.acked_around {
+    if settings::get().ack == AckMode::Rescue && !destroying.silent {
         rescue_own(ledger, destroying, &me, now);
     }
     let Some(open) = ledger.open_now(token) else { return };
-    let mut told = destroying.acked_around;
+    let mut told = destroying.silent;
     let own = open.listed.iter().find(|taken| taken.by.tid == me.tid).filter(|_| !told);
     let own_completions = !told && open.completions != 0 && ledger.completions_all_by(token, me.tid);
     if own.is_some() || own_completions {
@@ -135,11 +135,9 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
         told = true;
     }
     let waits = open.events != 0 || open.completions != 0;
-    if (waits || open.held != 0)
-        && !watch::look_after(ledger, token, me, now + watch::patience())
-        && waits
-        && !told
-    {
+    let to_be_watched = waits || open.held != 0;
+    let unwatched = to_be_watched && !watch::look_after(ledger, token, me, now + watch::patience());
+    if unwatched && waits && !told {
         // Nobody will be there to say it later.
         let text = waiting(ledger, token, &me, 0, &open, now).unwrap_or_default();
         tell::incident(ledger, What::DestroyWaits, name.context.id, me.tid, &text);

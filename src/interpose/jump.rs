@@ -70,6 +70,7 @@ in_context!(
 macro_rules! jumps {
     (
         forwarded { $($f:tt)* }
+        commands { $($c:tt)* }
         adopting { $($a:tt)* }
         interposed { $($i:tt)* }
         jumps_ops { $($node:literal fn $name:ident($object:ident: $ty:ty $(, $arg:ident: $arg_ty:ty)*) -> $ret:ty, fails $how:ident, through $member:ident;)* }

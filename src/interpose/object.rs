@@ -3,7 +3,7 @@
 //! WQs, and objects made by the extended calls, are made through pointers in the context:
 //! [`crate::interpose::trampoline`].
 
-use ibv_sa_ledger::{Created, Handed, Ident, Kind, Sign};
+use ibv_sa_ledger::{Created, Handed, Ident, Kind};
 
 use crate::abi::*;
 use crate::boundary::{bookkeeping, counting, errno};
@@ -131,8 +131,8 @@ macro_rules! destroys {
             }
             // SAFETY: the caller passes a live object; after the call it may be gone.
             let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
-            // SAFETY: the context of a live object is open.
             let destroying =
+                // SAFETY: the context of a live object is open.
                 unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
             if destroying.handed != Handed::default() {
                 // SAFETY: alive until the real destroy.
@@ -164,7 +164,7 @@ unsafe fn context_if_gone(pd: *mut ibv_pd) -> *mut ibv_context {
 }
 
 /// # Safety
-/// `object` is NULL, or was just made in `context`, which is open.
+/// `context` is open, or NULL beside an `object` that is NULL; `object` is NULL or was just made in it.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn created(
     kind: Kind,
@@ -174,9 +174,10 @@ pub(crate) unsafe extern "C" fn created(
 ) {
     bookkeeping(|ledger| {
         if object.is_null() {
-            if errno() == libc::EIO {
-                let sign_of = "a call to create an object failed with EIO in";
-                removal::sign(ledger, context.addr(), Sign::CommandFailed, sign_of);
+            if errno() == libc::EIO && !context.is_null() {
+                // SAFETY: open, as the caller promises.
+                let fd = unsafe { (*context).async_fd };
+                removal::command_failed(ledger, context.addr(), fd, "a call to create an object");
             }
             return;
         }

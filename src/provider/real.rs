@@ -17,11 +17,12 @@ macro_rules! c_string {
 macro_rules! accessors {
     (
         forwarded { $($forwarded:tt)* }
+        commands { $($commands:tt)* }
         adopting { $($adopting:tt)* }
         interposed { $($interposed:tt)* }
         $($rest:tt)*
     ) => {
-        accessors! { @each $($forwarded)* $($adopting)* $($interposed)* }
+        accessors! { @each $($forwarded)* $($commands)* $($adopting)* $($interposed)* }
     };
     (@each $($node:literal fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty, fails $how:ident;)*) => {
         #[allow(non_upper_case_globals)]
@@ -49,5 +50,7 @@ macro_rules! accessors {
         )*
     };
 }
+
+pub(crate) use c_string;
 
 symbols!(accessors);

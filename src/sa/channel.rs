@@ -165,7 +165,7 @@ extern "C" fn destroy_step(channel: usize, waits: &mut wait::Waits) -> Step {
             let readers = channel.readers.any();
             let seen = channel.changes.load(SeqCst);
             if channel.open != 0 {
-                let open = Open::of(tables, |event| event.channel == index);
+                let open = Open::of(tables, &|event| event.channel == index);
                 let what = format!("channel fd {}", tables.channels.get(index).fd);
                 let word = &tables.channels.get(index).changes;
                 return Ok(waits.on(word, seen, "ibv_sa_destroy_event_channel", &what, &open));
@@ -189,7 +189,7 @@ fn begin_to_close(tables: &mut Tables, index: u32) {
     // Readable for good: all who wait come back.
     sys::raise(channel.wake);
     connection::close(channel);
-    event::drop_queued(tables, index, |_| true);
+    event::drop_queued(tables, index, &|_| true);
 }
 
 /// Nothing is open any more. `readers`: somebody may be about to wait for the descriptor.

@@ -1,9 +1,6 @@
 //! The connection to the daemon: found, greeted, lost, found again.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::Ordering::*;
 
 use ibv_sa_wire::proto::{ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, ServerMessage, Unregister};
@@ -17,9 +14,9 @@ use crate::sa::{event, receive, sys};
 use crate::{clock, settings, state, stderr, tell};
 
 /// Where the system's daemon listens.
-const SOCKET: &str = "/run/ibv_sa/sa.sock";
+const SOCKET: &[u8] = b"/run/ibv_sa/sa.sock";
 /// And a user's own, below `XDG_RUNTIME_DIR`.
-const OWN_SOCKET: &str = "ibv_sa/sa.sock";
+const OWN_SOCKET: &[u8] = b"/ibv_sa/sa.sock";
 
 /// How long a new channel waits for the daemon, in milliseconds.
 const PATIENCE: u64 = 5000;
@@ -121,17 +118,12 @@ fn paths() -> Vec<Vec<u8>> {
     if let Some(path) = &settings.socket {
         return vec![path.to_bytes().to_vec()];
     }
-    let mut paths = vec![SOCKET.as_bytes().to_vec()];
-    if let Some(dir) = &settings.runtime_dir {
-        let dir = Path::new(std::ffi::OsStr::from_bytes(dir.to_bytes()));
-        // A directory that others can write to could have their socket in it.
-        // SAFETY: no preconditions.
-        let me = unsafe { libc::geteuid() };
-        let private =
-            |about: std::fs::Metadata| about.is_dir() && about.uid() == me && about.mode() & 0o7777 == 0o700;
-        if dir.is_absolute() && std::fs::symlink_metadata(dir).is_ok_and(private) {
-            paths.push(dir.join(OWN_SOCKET).as_os_str().as_bytes().to_vec());
-        }
+    let mut paths = vec![SOCKET.to_vec()];
+    if let Some(dir) = &settings.runtime_dir
+        && dir.to_bytes().starts_with(b"/")
+        && sys::is_private(dir)
+    {
+        paths.push([dir.to_bytes(), OWN_SOCKET].concat());
     }
     paths
 }

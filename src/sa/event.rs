@@ -163,7 +163,8 @@ pub(crate) fn take(tables: &mut Tables, channel: u32) -> Option<u32> {
 }
 
 /// Drops the queued events of a channel that `which` names.
-pub(crate) fn drop_queued(tables: &mut Tables, channel: u32, which: impl Fn(&Event) -> bool) {
+#[inline(never)]
+pub(crate) fn drop_queued(tables: &mut Tables, channel: u32, which: &dyn Fn(&Event) -> bool) {
     let (mut next, mut last) = (tables.channels.get(channel).first_event, NONE);
     while next != NONE {
         let current = next;

@@ -11,7 +11,7 @@ use crate::sa::process::{self, Kind, Tables};
 use crate::sa::table::{Found, NONE};
 use crate::sa::types::ibv_sa_id;
 use crate::sa::wait::{Open, Step, Waits};
-use crate::sa::{channel, connection, contained, event};
+use crate::sa::{channel, connection, contained, event, text};
 
 /// How far a registration is, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Id {
     fn name(&self) -> String {
         let port = self.register.port;
         match self.register.filter.trap {
-            Some(trap) => format!("{} at {port}", Trap(trap)),
+            Some(trap) => format!("trap {trap} {} at {port}", text::of_trap(Trap(trap))),
             None => format!("all traps at {port}"),
         }
     }
@@ -118,7 +118,7 @@ extern "C" fn free_step(address: usize, waits: &mut Waits) -> Step {
             let id = tables.ids.get(index);
             let seen = id.changes.load(SeqCst);
             if id.open != 0 {
-                let open = Open::of(tables, |event| event.id == index);
+                let open = Open::of(tables, &|event| event.id == index);
                 return Ok(waits.on(&id.changes, seen, "ibv_sa_free_id", &id.name(), &open));
             }
             let id = tables.ids.get_mut(index);
@@ -145,7 +145,7 @@ fn begin_to_leave(tables: &mut Tables, index: u32) {
         }
         _ => Stage::Lost,
     };
-    event::drop_queued(tables, channel, |event| event.id == index);
+    event::drop_queued(tables, channel, &|event| event.id == index);
     connection::flush(tables, channel);
 }
 

@@ -14,6 +14,7 @@ use crate::sa::connection::{self, say};
 use crate::sa::id::{Id, Stage};
 use crate::sa::process::{self, Kind, Process, Tables};
 use crate::sa::table::NONE;
+use crate::sa::text::{name_of_trap, of_trap};
 use crate::sa::types::{ibv_sa_event_channel, ibv_sa_id, ibv_sa_inform_filter};
 use crate::sa::{answer, receive};
 
@@ -209,13 +210,14 @@ fn insert(tables: &mut Tables, channel: u32, wanted: Wanted) -> Result<*mut ibv_
 /// A trap number as it was meant: one in host order is none that exists, and its bytes swapped are one.
 fn trap_of(given: __be16) -> Trap {
     let (network, host) = (Trap(u16::from_be(given)), Trap(given));
-    if network == host || network.name().is_some() || host.name().is_none() {
+    if network == host || name_of_trap(network).is_some() || name_of_trap(host).is_none() {
         return network;
     }
     say(&format!(
-        "ibv_sa_register_inform_info: trap number {} is in host order, taken for {host}; use htobe16({}) or the \
-         constants of <infiniband/ibv_sa.h>",
-        host.0, host.0
+        "ibv_sa_register_inform_info: trap number {0} is in host order, taken for trap {0} {1}; use htobe16({0}) or \
+         the constants of <infiniband/ibv_sa.h>",
+        host.0,
+        of_trap(host)
     ));
     host
 }

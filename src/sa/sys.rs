@@ -1,6 +1,6 @@
 //! System calls, and signals kept away while the lock is held.
 
-use core::ffi::c_short;
+use core::ffi::{CStr, c_short};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -97,6 +97,19 @@ pub(crate) fn connect(socket: RawFd, path: &[u8]) -> Result<(), c_int> {
     match unsafe { libc::connect(socket, (&raw const address).cast(), size) } {
         0 => Ok(()),
         _ => Err(last()),
+    }
+}
+
+/// Whether a directory is the effective user's alone: in any other there may be another user's socket.
+pub(crate) fn is_private(directory: &CStr) -> bool {
+    let mut about = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a C string; lstat fills the structure when it returns 0 (stat(2)). geteuid has no preconditions.
+    unsafe {
+        if libc::lstat(directory.as_ptr(), about.as_mut_ptr()) != 0 {
+            return false;
+        }
+        let about = about.assume_init();
+        about.st_mode == libc::S_IFDIR | 0o700 && about.st_uid == libc::geteuid()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::sa::types::*;
 /// Returns a string that belongs to the library, "unknown trap" for a number without a name. Never fails.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn ibv_sa_trap_str(trap_number: __be16) -> *const c_char {
-    of_trap(Trap(u16::from_be(trap_number))).as_ptr()
+    c_of_trap(Trap(u16::from_be(trap_number))).as_ptr()
 }
 
 /// What an event says, for example "GID in service", "registration active", "notices lost".
@@ -59,8 +59,18 @@ fn of_status(status: c_int) -> &'static CStr {
     }
 }
 
-fn of_trap(trap: Trap) -> &'static CStr {
-    match trap {
+fn c_of_trap(trap: Trap) -> &'static CStr {
+    name_of_trap(trap).unwrap_or(c"unknown trap")
+}
+
+/// The same for our own lines.
+pub(crate) fn of_trap(trap: Trap) -> &'static str {
+    c_of_trap(trap).to_str().unwrap_or_default()
+}
+
+/// None for a number without a name.
+pub(crate) fn name_of_trap(trap: Trap) -> Option<&'static CStr> {
+    Some(match trap {
         Trap::GID_IN_SERVICE => c"GID in service",
         Trap::GID_OUT_OF_SERVICE => c"GID out of service",
         Trap::MC_GROUP_CREATED => c"multicast group created",
@@ -78,8 +88,8 @@ fn of_trap(trap: Trap) -> &'static CStr {
         Trap::BAD_Q_KEY => c"bad Q_Key",
         Trap::BAD_P_KEY_AT_SWITCH => c"bad P_Key at a switch",
         Trap::ALL => c"all traps",
-        _ => c"unknown trap",
-    }
+        _ => return None,
+    })
 }
 
 /// # Safety
@@ -93,7 +103,7 @@ fn by_parts(attr_id: __be16, status: c_int, notice: Option<&Notice>) -> &'static
     match (attr_id, status, notice) {
         (ATTR_INFORM_INFO, 0, _) => c"registration active",
         (ATTR_INFORM_INFO, _, _) => c"registration lost",
-        (ATTR_NOTICE, 0, Some(notice)) => notice.trap().map_or(c"notice of a vendor", of_trap),
+        (ATTR_NOTICE, 0, Some(notice)) => notice.trap().map_or(c"notice of a vendor", c_of_trap),
         (ATTR_NOTICE, _, _) => c"notices lost",
         _ => c"unknown event",
     }
@@ -114,7 +124,7 @@ mod tests {
     fn traps_are_called_as_everywhere_else() {
         for number in 0..=u16::MAX {
             let name = Trap(number).name().unwrap_or("unknown trap");
-            assert_eq!(of_trap(Trap(number)).to_str(), Ok(name));
+            assert_eq!(of_trap(Trap(number)), name);
         }
     }
 

@@ -95,7 +95,8 @@ pub(crate) struct Open {
 
 impl Open {
     /// Those that `which` names.
-    pub(crate) fn of(tables: &Tables, which: impl Fn(&Event) -> bool) -> Self {
+    #[inline(never)]
+    pub(crate) fn of(tables: &Tables, which: &dyn Fn(&Event) -> bool) -> Self {
         let mut open = Open { listed: Vec::new(), number: 0 };
         let now = clock::now();
         tables.events.each(|event| {
@@ -131,6 +132,7 @@ impl Waits {
     }
 
     /// Waits until the word changes, and says what it waits for when it takes long.
+    #[inline(never)]
     pub(crate) fn on(&mut self, word: &AtomicU32, seen: u32, call: &str, what: &str, open: &Open) -> Step {
         let now = clock::now();
         let me = clock::me();

@@ -61,15 +61,32 @@ void scripted_output(const char *function, int argument, const void *bytes, size
 	f->output_size = size;
 }
 
+void scripted_delay(const char *function, int milliseconds)
+{
+	atomic_store(&find(function)->delay_ms, milliseconds);
+}
+
+// Time in the kernel, where no thread is cancelled.
+static void pass_time(int milliseconds)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	usleep((useconds_t)milliseconds * 1000);
+	pthread_setcancelstate(state, NULL);
+}
+
 void scripted_behave(const char *function)
 {
 	atomic_store(&find(function)->told, false);
+	atomic_store(&find(function)->delay_ms, 0);
 }
 
 void scripted_reset(void)
 {
 	for (unsigned int i = 0; i < scripted_function_count; i++) {
 		atomic_store(&scripted_functions[i].told, false);
+		atomic_store(&scripted_functions[i].delay_ms, 0);
 		atomic_store(&scripted_functions[i].calls, 0);
 	}
 }
@@ -264,6 +281,9 @@ bool scripted_called(struct scripted_function *function, const struct scripted_a
 		trace(function, args, nargs);
 	// After the trace: who sees the count may write the next line.
 	atomic_fetch_add(&function->calls, 1);
+	int delay = atomic_load_explicit(&function->delay_ms, memory_order_relaxed);
+	if (delay)
+		pass_time(delay);
 	errno = before;
 	if (!atomic_load_explicit(&function->told, memory_order_acquire))
 		return false;

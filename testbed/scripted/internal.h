@@ -31,6 +31,7 @@ struct scripted_function {
 	const char *name;
 	atomic_ulong calls;
 	atomic_bool told;
+	atomic_int delay_ms;
 	long value;
 	int err;
 	int output_argument;

@@ -40,6 +40,9 @@ void scripted_reply(const char *function, long value, int err);
  * (0 is the first) points. */
 void scripted_output(const char *function, int argument, const void *bytes, size_t size);
 
+/* From now on the function takes so long before it does or answers anything, as a device may. */
+void scripted_delay(const char *function, int milliseconds);
+
 /* Behave again: one function, or all of them, and forget the counts too. */
 void scripted_behave(const char *function);
 void scripted_reset(void);

@@ -56,6 +56,37 @@ impl Words {
     }
 }
 
+/// Fails unless the two times, in seconds, are near to each other.
+#[track_caller]
+pub fn near(found: f64, wanted: f64, run: &Outcome) {
+    assert!((found - wanted).abs() < 0.4, "{found} s instead of {wanted} s: {run}");
+}
+
+/// What an open event of the thread itself looks like at once.
+pub fn took_itself(words: &Words, thread: &str) -> String {
+    let event = if words.is_comp() { "1 completion event" } else { words.event };
+    format!(
+        "{}: {{object}}: {{{thread}}} took {event} itself # s ago and did not acknowledge it: unless another thread \
+         does, this destroy never returns; call {} first",
+        words.destroy, words.ack
+    )
+}
+
+/// What one open event looks like after a time. `taker` may carry a mark: `reader, ended`.
+pub fn waits_for(words: &Words, waiter: &str, taker: &str) -> String {
+    let start = format!("{}: {{object}}: {{{waiter}}} has waited for # s:", words.destroy);
+    if words.is_comp() {
+        return format!(
+            "{start} 1 completion event, taken by {taker} # s ago, is not acknowledged; call {}*",
+            words.ack
+        );
+    }
+    format!(
+        "{start} {}, taken by {taker} # s ago, is not acknowledged; call {} for each event that was got",
+        words.event, words.ack
+    )
+}
+
 /// Compiles a program of `ctests/ledger`; the scripted provider lends its name.
 pub fn ledger(name: &str) -> PathBuf {
     let dir = format!("-L{}", scripted_dir().display());

@@ -4,19 +4,14 @@
 use std::time::Duration;
 
 use ibv_sa_tests::ledger::{
-    FORMS, KINDS, Words, all_at_once, incidents, ledger_library, object_in, pairs, run_ledger, with_report,
-    words,
+    FORMS, KINDS, all_at_once, incidents, ledger_library, near, object_in, pairs, run_ledger, took_itself,
+    waits_for, with_report, words,
 };
-use ibv_sa_tests::{FLAVOURS, Flavour, Outcome, Run};
+use ibv_sa_tests::{FLAVOURS, Flavour, Run};
 use serde_json::json;
 
 fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms)
-}
-
-#[track_caller]
-fn near(found: f64, wanted: f64, run: &Outcome) {
-    assert!((found - wanted).abs() < 0.4, "{found} s instead of {wanted} s: {run}");
 }
 
 /// Libibverbs alone hangs.
@@ -24,31 +19,6 @@ fn near(found: f64, wanted: f64, run: &Outcome) {
 fn hangs_alone(program: &str, args: &[&str]) {
     let outcome = run_ledger(program, args, None).timeout(millis(500)).run_or_hang();
     assert!(outcome.hung, "{outcome}");
-}
-
-/// What an open event of the thread itself looks like at once.
-fn at_once(words: &Words, thread: &str) -> String {
-    let event = if words.is_comp() { "1 completion event" } else { words.event };
-    format!(
-        "{}: {{object}}: {{{thread}}} took {event} itself # s ago and did not acknowledge it: unless another thread \
-         does, this destroy never returns; call {} first",
-        words.destroy, words.ack
-    )
-}
-
-/// What one open event looks like after a time. `taker` may carry a mark: `reader, ended`.
-fn waiting(words: &Words, waiter: &str, taker: &str) -> String {
-    let start = format!("{}: {{object}}: {{{waiter}}} has waited for # s:", words.destroy);
-    if words.is_comp() {
-        return format!(
-            "{start} 1 completion event, taken by {taker} # s ago, is not acknowledged; call {}*",
-            words.ack
-        );
-    }
-    format!(
-        "{start} {}, taken by {taker} # s ago, is not acknowledged; call {} for each event that was got",
-        words.event, words.ack
-    )
 }
 
 #[test]
@@ -60,8 +30,8 @@ fn an_event_without_an_ack() {
             let outcome = run.run_or_hang();
             assert!(outcome.hung, "{outcome}");
             let words = words(form);
-            let later = waiting(&words, "thread", "{thread}");
-            let numbers = outcome.assert_says(&[&at_once(&words, "thread"), &later, &later]);
+            let later = waits_for(&words, "thread", "{thread}");
+            let numbers = outcome.assert_says(&[&took_itself(&words, "thread"), &later, &later]);
             let held = outcome.number("held");
             for (found, wanted) in numbers.iter().zip([held, 1.0, 1.0 + held, 2.0, 2.0 + held]) {
                 near(*found, wanted, &outcome);
@@ -78,7 +48,7 @@ fn the_intervals_grow() {
     let run = run_ledger("late", &["qp", "1", "0"], Some(Flavour::Release)).timeout(millis(5500));
     let outcome = run.run_or_hang();
     assert!(outcome.hung, "{outcome}");
-    let line = waiting(&words("qp"), "thread", "{reader}");
+    let line = waits_for(&words("qp"), "thread", "{reader}");
     let numbers = outcome.assert_says(&[&line, &line, &line]);
     for (at, wanted) in [(0, 1.0), (2, 2.0), (4, 4.0)] {
         near(numbers[at], wanted, &outcome);
@@ -91,7 +61,7 @@ fn an_event_that_another_thread_holds() {
         let run = run_ledger("late", &[form, "1", "1600"], Some(flavour));
         let (outcome, report) = with_report(run);
         let outcome = outcome.assert_ok();
-        let numbers = outcome.assert_says(&[&waiting(&words(form), "thread", "{reader}")]);
+        let numbers = outcome.assert_says(&[&waits_for(&words(form), "thread", "{reader}")]);
         near(numbers[0], 1.0, &outcome);
         near(numbers[1], 1.2, &outcome);
         near(outcome.number("waited"), 1.4, &outcome);
@@ -123,7 +93,7 @@ fn an_ack_that_comes_while_the_destroy_waits() {
 fn the_time_can_be_set() {
     let run = run_ledger("late", &["qp", "1", "0"], Some(Flavour::Release));
     let outcome = run.env("IBV_SA_HANG_SECS", "2").timeout(millis(2800)).run_or_hang();
-    let numbers = outcome.assert_says(&[&waiting(&words("qp"), "thread", "{reader}")]);
+    let numbers = outcome.assert_says(&[&waits_for(&words("qp"), "thread", "{reader}")]);
     near(numbers[0], 2.0, &outcome);
 }
 
@@ -162,14 +132,14 @@ fn the_thread_that_took_it_has_ended() {
     all_at_once(pairs(&["qp", "comp"], &FLAVOURS), |(form, flavour)| {
         let outcome = run_ledger("late", &[form, "1", "1600", "ended"], Some(flavour)).run().assert_ok();
         let (thread, _) = outcome.value("reader").rsplit_once(')').expect("a name in brackets");
-        outcome.assert_says(&[&waiting(&words(form), "thread", &format!("{thread}, ended)"))]);
+        outcome.assert_says(&[&waits_for(&words(form), "thread", &format!("{thread}, ended)"))]);
     });
 }
 
 #[test]
 fn a_handler_destroys_the_object_whose_event_it_holds() {
     all_at_once(pairs(&FORMS, &FLAVOURS), |(form, flavour)| {
-        let line = at_once(&words(form), "handler");
+        let line = took_itself(&words(form), "handler");
         // Another thread acknowledges: the destroy comes back.
         let (outcome, report) = with_report(run_ledger("handler", &[form, "700"], Some(flavour)));
         let outcome = outcome.assert_ok();
@@ -185,7 +155,7 @@ fn several_destroys_wait_at_one_time() {
     all_at_once(pairs(&["qp", "comp"], &FLAVOURS), |(form, flavour)| {
         let (outcome, report) = with_report(run_ledger("waits", &[form, "6", "100"], Some(flavour)));
         let outcome = outcome.assert_ok();
-        let line = waiting(&words(form), "waiter", "{main}");
+        let line = waits_for(&words(form), "waiter", "{main}");
         let lines: Vec<String> = (0..6)
             .map(|i| {
                 line.replace("{object}", &format!("{{object{i}}}"))
@@ -243,7 +213,7 @@ fn no_more_processes_for_this_user() {
     let outcome =
         Run::sh(&script).scripted().env("IBV_SA_HANG_SECS", "1").timeout(millis(1500)).run_or_hang();
     assert!(outcome.hung, "{outcome}");
-    let numbers = outcome.assert_mentions(&at_once(&words("qp"), "thread"));
+    let numbers = outcome.assert_mentions(&took_itself(&words("qp"), "thread"));
     assert!(numbers[0] < 0.5, "{outcome}");
 }
 
@@ -257,7 +227,7 @@ fn a_destroy_that_waits_is_cancelled() {
             assert_eq!(outcome.value("threads"), "+0", "{outcome}");
             assert!(outcome.stdout.contains("another thread: one round\n"), "{outcome}");
         }
-        let line = waiting(&words(form), "victim", "{thread}");
+        let line = waits_for(&words(form), "victim", "{thread}");
         let mentioned = outcome.assert_mentions(&line);
         near(mentioned[0], 1.0, &outcome);
         // Nothing more is said of a wait that is over.
@@ -279,9 +249,9 @@ fn a_child_is_made_while_a_destroy_waits() {
             }
             assert_eq!(outcome.value("child_destroyed"), "0", "{outcome}");
             let words = words(form);
-            outcome.assert_mentions(&waiting(&words, "waiter", "{main}"));
-            outcome.assert_mentions(&at_once(&words, "child").replace("{object}", "{child_object}"));
-            let later = waiting(&words, "child", "{child}").replace("{object}", "{child_object}");
+            outcome.assert_mentions(&waits_for(&words, "waiter", "{main}"));
+            outcome.assert_mentions(&took_itself(&words, "child").replace("{object}", "{child_object}"));
+            let later = waits_for(&words, "child", "{child}").replace("{object}", "{child_object}");
             outcome.assert_mentions(&later);
             // Each line has the id of the process that it speaks of.
             let child = outcome.value("child").split(' ').nth(1).expect("a number").to_string();
@@ -302,7 +272,7 @@ fn the_program_ends_while_a_destroy_waits() {
             let outcome = run.run();
             assert_eq!(outcome.code, code, "{outcome}");
             assert_eq!(outcome.signal, if how == "kill" { Some(15) } else { None }, "{outcome}");
-            let line = waiting(&words("qp"), "waiter", "{thread}");
+            let line = waits_for(&words("qp"), "waiter", "{thread}");
             if ms > 0 {
                 outcome.assert_says(&[&line]);
             } else {

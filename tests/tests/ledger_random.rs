@@ -59,6 +59,16 @@ fn what_finishes_alone_finishes_under_the_shim() {
     }
 }
 
+/// And hangs where libibverbs alone hangs.
+#[test]
+fn forward_is_libibverbs_alone() {
+    for flavour in FLAVOURS {
+        in_two_lanes(seeds(1, scaled(60)), |from, count| {
+            judge(random("alone", from, count, Some(flavour)).env("IBV_SA_ACK", "forward").run(), count);
+        });
+    }
+}
+
 #[test]
 fn everything_finishes_with_rescue() {
     let portions: Vec<(u64, u64)> =

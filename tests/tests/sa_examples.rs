@@ -11,6 +11,7 @@ use ibv_sa_tests::{
     Compiler, FLAVOURS, Flavour, ScriptedDaemon, cc_with, sa_program, scripted_dir, shim_dir,
 };
 use ibv_sa_wire::{Gid, Notice, Trap};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A program with which a test talks.
 struct Talk {
@@ -53,6 +54,12 @@ impl Talk {
         assert_eq!(self.line(), wanted);
     }
 
+    /// timeout(1) passes the signal on.
+    fn end(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it lives");
+        self.child.wait().expect("it ends");
+    }
+
     fn says(&mut self, line: &str) {
         writeln!(self.stdin, "{line}").expect("it reads");
     }
@@ -79,8 +86,7 @@ fn gid_watch() {
         }
         talk.hears("registration active (out): active");
         talk.hears("registration active (in): active");
-        let _ = talk.child.kill();
-        let _ = talk.child.wait();
+        talk.end();
     }
 }
 
@@ -134,8 +140,7 @@ fn gid_watch_twice_with_the_daemon() {
         sa.happen(&Notice::about_gid(Trap::GID_IN_SERVICE, gid, 1, gid));
         programs.iter_mut().for_each(|talk| talk.hears("GID in service: fe80::10:7"));
         for talk in &mut programs {
-            let _ = talk.child.kill();
-            let _ = talk.child.wait();
+            talk.end();
         }
         for _ in 0..1000 {
             if sa.with_sa(|sa| sa.subscribers.is_empty()) {

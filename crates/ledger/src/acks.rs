@@ -88,8 +88,12 @@ enum Sort {
 /// An asynchronous event that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Got {
+    /// The object of the event, if it has one and that is in the books.
+    pub token: Token,
     /// Held acks that find this event open.
     pub handed: Handed,
+    /// A destroy of the object is in progress, and will wait for the ack of this event.
+    pub look_after: bool,
     /// The thread that read the event before, if it is another one and this was not said yet.
     pub other_reader: Option<u32>,
     /// The first sign that the device has failed.
@@ -97,21 +101,24 @@ pub struct Got {
 }
 
 impl Ledger {
-    /// An asynchronous event was read from a context's `fd`. `element` is the address in the event, read only if the
-    /// type has an object.
+    /// An asynchronous event was read from a context's `fd` by the thread `tid`; `name` is asked for if it is not known
+    /// yet. `element` is the address in the event, read only if the type has an object.
     pub fn event_got(
         &self,
         (context, fd): (usize, i32),
         event_type: u32,
         element: Option<usize>,
-        by: Thread,
+        (tid, name): (u32, impl FnOnce() -> Thread),
         at: u64,
     ) -> Got {
         let mut got = Got::default();
-        if let Some(entry) = self.context(context) {
-            let before = entry.reader.swap(by.tid, Relaxed);
-            if before != 0 && before != by.tid && entry.two_readers_told.swap(1, Relaxed) == 0 {
-                got.other_reader = Some(before);
+        let entry = self.context(context);
+        if let Some(entry) = entry {
+            let before = entry.reader.load(Relaxed);
+            if before != tid {
+                entry.reader.store(tid, Relaxed);
+                let first = before != 0 && entry.two_readers_told.swap(1, Relaxed) == 0;
+                got.other_reader = first.then_some(before);
             }
             entry.fd.store(fd as u32, Relaxed);
             entry.last_got_at.store(at, Relaxed);
@@ -121,7 +128,7 @@ impl Ledger {
             .zip(element)
             .and_then(|(kind, address)| self.object_or_foreign(kind, address, context, at));
         let Some(object) = object else {
-            match self.context(context) {
+            match entry {
                 Some(entry) => entry.tally.async_got.count(event_type),
                 None => self.device_tally(context).async_got.count(event_type),
             }
@@ -129,6 +136,10 @@ impl Ledger {
         };
         object.count_got(event_type);
         let address = object.head().address();
+        let by = match entry {
+            Some(entry) => entry.named.thread(tid, name),
+            None => name(),
+        };
         // The details first: a close that follows the count finds them.
         if !self.open_events.add(address, &Taken { event_type, by, at }) {
             self.unlisted.fetch_add(1, Relaxed);
@@ -137,29 +148,44 @@ impl Ledger {
         if object.destroyer.load(SeqCst) != 0 {
             got.handed.events = object.events.pair();
             self.close_paired(object, got.handed.events);
+            got.look_after = object.events.open.load(SeqCst) != 0;
+            got.token = self.token_of(object);
         }
         got
     }
 
-    /// A completion event of `cq` was read, by the thread `tid`; `name` is asked for if it is not known yet. Returns how
-    /// many held acks find the event open.
+    /// A completion event of `cq` was read, by the thread `tid`; `name` is asked for if it is not known yet. Only
+    /// what is about a destroy in progress is filled in.
     pub fn comp_event_got(
         &self,
         cq: usize,
         context: usize,
         (tid, name): (u32, impl FnOnce() -> Thread),
         at: u64,
-    ) -> u32 {
+    ) -> Got {
+        let mut got = Got::default();
         let known = self.live_object(cq);
         let Some(object) = known.or_else(|| self.object_or_foreign(Kind::Cq, cq, context, at)) else {
             self.device_tally(context).comp_got.fetch_add(1, Relaxed);
-            return 0;
+            return got;
         };
-        if object.wants_name_of(tid) {
-            object.name(&name());
-        }
+        object.named.thread(tid, name);
         object.completion_got(tid, at);
-        if object.destroyer.load(SeqCst) == 0 { 0 } else { object.completions.pair() }
+        if object.destroyer.load(SeqCst) != 0 {
+            got.handed.completions = object.completions.pair();
+            got.look_after = object.completions.open.load(SeqCst) != 0;
+            got.token = self.token_of(object);
+        }
+        got
+    }
+
+    /// The token of an object that was just found by its address.
+    fn token_of(&self, object: &Object) -> Token {
+        let place = self.objects.find(object.head().address());
+        place.map_or(Token::default(), |place| Token {
+            place: place as u32 + 1,
+            generation: self.objects.at(place).head().generation(),
+        })
     }
 
     /// An asynchronous event is acknowledged. `element` as in [`Self::event_got`].
@@ -218,10 +244,11 @@ impl Ledger {
             state => {
                 let split = account.ack(number);
                 account.pass(split.surplus);
+                let forward = number - split.swallowed;
                 if state == FOREIGN {
-                    self.foreign_acks.fetch_add(number.into(), Relaxed);
+                    self.foreign_acks.fetch_add(forward.into(), Relaxed);
                 }
-                return Ack { forward: number - split.swallowed, ..ack };
+                return Ack { forward, ..ack };
             }
         }
         if object.kind() != kind {
@@ -264,9 +291,11 @@ impl Ledger {
         if split.surplus == 0 {
             return ack;
         }
-        account.bad.fetch_add(split.surplus, Relaxed);
         // On a device that is gone a destroy waits for nobody: the ack that comes late is not the program's fault.
-        ack.fault = (!gone).then_some(Fault::Destroyed { given: split.surplus });
+        if !gone {
+            account.bad.fetch_add(split.surplus, Relaxed);
+            ack.fault = Some(Fault::Destroyed { given: split.surplus });
+        }
         self.hold_or_pass(account, split.surplus, mode, &mut ack);
         ack.look_after = object.destroyer.load(SeqCst) != 0;
         ack

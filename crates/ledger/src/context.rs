@@ -1,6 +1,7 @@
 //! An open context: its device, its reader, and whether the device is still there.
 
 use crate::counts::Tally;
+use crate::open::Named;
 use crate::sync::*;
 use crate::table::{Entry, Head};
 
@@ -28,10 +29,13 @@ pub(crate) struct Context {
     pub(crate) id: AtomicU32,
     /// Signs seen, one bit each.
     signs: AtomicU32,
+    /// 1 while it is being closed: what fails now fails because of that.
+    pub(crate) closing: AtomicU32,
     /// Place of the incident of its removal plus 1.
     pub(crate) removal_told: AtomicU32,
-    /// The thread that read the last asynchronous event.
+    /// The thread that read the last asynchronous event, and its name if it was asked for.
     pub(crate) reader: AtomicU32,
+    pub(crate) named: Named,
     pub(crate) two_readers_told: AtomicU32,
     /// Descriptor that the last asynchronous event was read from.
     pub(crate) fd: AtomicU32,
@@ -58,8 +62,10 @@ impl Context {
             device: AtomicU32::new(0),
             id: AtomicU32::new(0),
             signs: AtomicU32::new(0),
+            closing: AtomicU32::new(0),
             removal_told: AtomicU32::new(0),
             reader: AtomicU32::new(0),
+            named: Named::new(),
             two_readers_told: AtomicU32::new(0),
             fd: AtomicU32::new(0),
             last_got_at: AtomicU64::new(0),
@@ -76,8 +82,10 @@ impl Context {
         self.id.store(id, Relaxed);
         self.signs.store(0, Relaxed);
         self.forgotten.store(0, Relaxed);
+        self.closing.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);
+        self.named.forget();
         self.two_readers_told.store(0, Relaxed);
         self.last_got_at.store(0, Relaxed);
     }
@@ -88,8 +96,10 @@ impl Context {
         self.signs.fetch_or(bit, AcqRel) & bit == 0
     }
 
-    /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm.
+    /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm. A device that has failed
+    /// may still be there, and so may one that answered a single command with EIO.
     pub(crate) fn is_gone(&self) -> bool {
-        self.signs.load(Acquire) & !(1 << Sign::DeviceFatal as u32) != 0
+        const WEAK: u32 = 1 << Sign::DeviceFatal as u32 | 1 << Sign::CommandFailed as u32;
+        self.signs.load(Acquire) & !WEAK != 0
     }
 }

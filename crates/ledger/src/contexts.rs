@@ -109,7 +109,7 @@ impl Ledger {
             Some(place) => {
                 let old = self.contexts.at(place);
                 self.bury_objects_of(place as u32, old.head().generation());
-                self.contexts.renew(place, state, evict, fill)
+                self.contexts.succeed((place, context), state, evict, fill)
             }
             None => self.contexts.insert(context, state, evict, fill).is_some(),
         };
@@ -122,7 +122,10 @@ impl Ledger {
     /// The context is about to be closed.
     pub fn context_closing(&self, context: usize) -> Closing {
         match self.open_context(context) {
-            Some((place, entry)) => Closing { place: place + 1, generation: entry.head().generation() },
+            Some((place, entry)) => {
+                entry.closing.store(1, Relaxed);
+                Closing { place: place + 1, generation: entry.head().generation() }
+            }
             None => Closing::default(),
         }
     }
@@ -130,6 +133,9 @@ impl Ledger {
     /// The close returned. If it succeeded, its objects are gone with it; otherwise the context is still there.
     pub fn context_close_ended(&self, closing: Closing, closed: bool) {
         if !closed {
+            if let Some(place) = closing.place.checked_sub(1) {
+                self.contexts.at(place as usize).closing.store(0, Relaxed);
+            }
             return;
         }
         let device = match closing.place.checked_sub(1) {
@@ -146,10 +152,10 @@ impl Ledger {
     }
 
     fn bury_objects_of(&self, place: u32, generation: u32) {
-        for object in self.objects.entries() {
+        for (at, object) in self.objects.entries_with_place() {
             let home = object.home();
             if home.context == place + 1 && home.context_generation == generation {
-                self.bury_object(object);
+                self.bury_object(at, object.head().generation());
             }
         }
     }
@@ -178,7 +184,7 @@ impl Ledger {
 
     /// Notes a sign that the device has failed or is gone. True if it is the first of its kind.
     pub fn removal_sign(&self, context: usize, sign: Sign) -> bool {
-        self.context(context).is_some_and(|entry| entry.sign(sign))
+        self.context(context).is_some_and(|entry| entry.closing.load(Relaxed) == 0 && entry.sign(sign))
     }
 
     /// The incident of the device's removal, if there is one; otherwise `incident` makes it.

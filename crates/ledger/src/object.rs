@@ -3,7 +3,7 @@
 use crate::account::Account;
 use crate::counts::{Tally, TrafficCounts};
 use crate::events::{Kind, TYPES, place};
-use crate::open::Thread;
+use crate::open::Named;
 use crate::sync::*;
 use crate::table::{Entry, Head};
 
@@ -49,9 +49,8 @@ pub(crate) struct Object {
     pub(crate) bad_acks_told: AtomicU32,
     /// 1 if it was first seen after its birth, or on a context that was.
     pub(crate) foreign: AtomicU32,
-    /// A thread that took completion events, and its name.
-    named: AtomicU32,
-    name: [AtomicU64; 2],
+    /// A thread that took completion events.
+    pub(crate) named: Named,
     /// 1 after its destroy was refused.
     pub(crate) refused: AtomicU32,
     pub(crate) traffic: TrafficCounts,
@@ -98,8 +97,7 @@ impl Object {
             bad_calls: AtomicU32::new(0),
             bad_acks_told: AtomicU32::new(0),
             foreign: AtomicU32::new(0),
-            named: AtomicU32::new(0),
-            name: [const { AtomicU64::new(0) }; 2],
+            named: Named::new(),
             refused: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
@@ -148,7 +146,7 @@ impl Object {
         self.several.store(0, Relaxed);
         self.bad_calls.store(0, Relaxed);
         self.bad_acks_told.store(0, Relaxed);
-        self.named.store(0, Relaxed);
+        self.named.forget();
         self.refused.store(0, Relaxed);
         self.traffic.polled.store(0, Relaxed);
         self.traffic.failed.store(0, Relaxed);
@@ -188,27 +186,6 @@ impl Object {
         }
         self.last_at.store(at, Relaxed);
         self.last_by.store(tid, Relaxed);
-    }
-
-    /// Whether this thread's name is not known here yet.
-    pub(crate) fn wants_name_of(&self, tid: u32) -> bool {
-        self.named.load(Relaxed) != tid
-    }
-
-    /// The name of a thread that took completion events.
-    pub(crate) fn name(&self, thread: &Thread) {
-        for (word, half) in self.name.iter().zip(thread.name_words()) {
-            word.store(half, Relaxed);
-        }
-        self.named.store(thread.tid, Relaxed);
-    }
-
-    /// A thread that took completion events, with its name if that is known.
-    pub(crate) fn taker(&self, tid: u32) -> Thread {
-        match self.named.load(Relaxed) == tid {
-            true => Thread::new(tid, [self.name[0].load(Relaxed), self.name[1].load(Relaxed)]),
-            false => Thread { tid, ..Default::default() },
-        }
     }
 
     /// Whether there is anything to say of it.

@@ -56,9 +56,10 @@ pub struct Destroying {
     pub handed: Handed,
     /// Whether it may come to wait: events are open, or acks are held.
     pub may_wait: bool,
-    /// libibverbs has counted at least as many acks as events were got here: what is open may be acknowledged already,
-    /// by a way that does not lead past us.
-    pub acked_around: bool,
+    /// Nothing can be said of it before it has waited: the device is gone, and it will not wait; or libibverbs has
+    /// counted at least as many acks as events were got here, and what is open may be acknowledged already, by a way
+    /// that does not lead past us.
+    pub silent: bool,
 }
 
 /// A destroy that returned.
@@ -115,7 +116,7 @@ impl Ledger {
                     state == FOREIGN || old.head().turn(generation, FOREIGN, ALIVE)
                 } else {
                     self.open_events.forget(address);
-                    self.objects.renew(place, state, |old| self.retire(old), fill)
+                    self.objects.succeed((place, address), state, |old| self.retire(old), fill)
                 }
             }
             None => self.objects.insert(address, state, |old| self.retire(old), fill).is_some(),
@@ -138,13 +139,11 @@ impl Ledger {
             object.describe(kind, self.home(context), None, at, true);
         };
         let place = match self.objects.find(address) {
-            Some(place) => {
-                let object = self.objects.at(place);
-                if object.head().state() == DEAD {
-                    self.objects.renew(place, FOREIGN, |old| self.retire(old), fill);
-                }
-                Some(place)
+            Some(place) if self.objects.at(place).head().state() == DEAD => {
+                self.objects.succeed((place, address), FOREIGN, |old| self.retire(old), fill);
+                self.objects.find(address)
             }
+            Some(place) => Some(place),
             None => self.objects.insert(address, FOREIGN, |old| self.retire(old), fill),
         };
         if place.is_none() {
@@ -181,9 +180,10 @@ impl Ledger {
         // Somebody else's object lives at the address of one that we saw die. Acks that were held are its own.
         self.objects.revive(place, generation);
         let token = Token { place: place as u32 + 1, generation };
-        if object.kind() != kind || self.context_of(object.home()).is_some_and(|context| context.is_gone()) {
+        if object.kind() != kind {
             return Destroying { token, ..Default::default() };
         }
+        let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
         let acked_around = [(&object.events, completed.0), (&object.completions, completed.1)]
             .into_iter()
             .all(|(account, completed)| {
@@ -195,7 +195,7 @@ impl Ledger {
         after_write();
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
         self.close_paired(object, handed.events);
-        Destroying { token, handed, may_wait: object.may_wait(), acked_around }
+        Destroying { token, handed, may_wait: object.may_wait(), silent: gone || acked_around }
     }
 
     /// The destroy returned; `context` is where the object belonged.
@@ -211,9 +211,7 @@ impl Ledger {
         let object = self.object(destroying.token);
         if let Some(object) = object {
             object.destroyer.store(0, SeqCst);
-            if destroying.may_wait || object.held() != 0 {
-                ended.was_watched = self.waits.remove(destroying.token);
-            }
+            ended.was_watched = self.waits.remove(destroying.token);
             let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
             ended.refused = busy && !gone && object.refused.swap(1, Relaxed) == 0;
         }
@@ -224,19 +222,18 @@ impl Ledger {
                 None => &self.devices[home.device as usize].tally.lives,
             };
             lives[kind as usize].destroyed.fetch_add(1, Relaxed);
-            if let Some(object) = object {
-                self.bury_object(object);
+            if object.is_some() {
+                self.bury_object(destroying.token.place as usize - 1, destroying.token.generation);
             }
         }
         ended
     }
 
-    pub(crate) fn bury_object(&self, object: &Object) {
+    /// The object at this place is gone, unless the place has begun another life.
+    pub(crate) fn bury_object(&self, place: usize, generation: u32) {
+        let object = self.objects.at(place);
         let address = object.head().address();
-        let generation = object.head().generation();
-        if let Some(place) = self.objects.find(address)
-            && self.objects.bury(place, generation)
-        {
+        if self.objects.bury(place, generation) {
             object.events.settle();
             object.completions.settle();
             self.open_events.forget(address);
@@ -269,7 +266,7 @@ impl Ledger {
     pub fn open_now(&self, token: Token) -> Option<OpenNow> {
         let object = self.object(token)?;
         let taken = |at: &AtomicU64, by: &AtomicU32| Taken {
-            by: object.taker(by.load(Relaxed)),
+            by: object.named.known(by.load(Relaxed)),
             at: at.load(Relaxed),
             ..Default::default()
         };
@@ -311,6 +308,11 @@ impl Ledger {
     /// A destroy was looked at: what is known of it now.
     pub fn looked_at(&self, wait: &Wait) {
         self.waits.looked_at(wait);
+    }
+
+    /// A destroy is not to be looked after any more: it has returned.
+    pub fn looked_after(&self, token: Token) {
+        self.waits.remove(token);
     }
 
     /// The destroying thread is gone without having come back: it was cancelled, or jumped out.

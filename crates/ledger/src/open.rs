@@ -26,6 +26,47 @@ pub struct Thread {
     pub name: [u8; 16],
 }
 
+/// A thread whose name is known: most events of an object are taken by one thread, which need not be asked each time.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Named {
+    tid: AtomicU32,
+    name: [AtomicU64; 2],
+}
+
+impl Named {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Self {
+        Self { tid: AtomicU32::new(0), name: [const { AtomicU64::new(0) }; 2] }
+    }
+
+    /// This thread; `ask` is asked for it if it is another than before.
+    pub(crate) fn thread(&self, tid: u32, ask: impl FnOnce() -> Thread) -> Thread {
+        if self.tid.load(Relaxed) == tid {
+            return self.known(tid);
+        }
+        let thread = ask();
+        for (word, half) in self.name.iter().zip(thread.name_words()) {
+            word.store(half, Relaxed);
+        }
+        self.tid.store(tid, Relaxed);
+        thread
+    }
+
+    /// This thread, with its name if that is known.
+    pub(crate) fn known(&self, tid: u32) -> Thread {
+        if self.tid.load(Relaxed) == tid {
+            Thread::new(tid, [self.name[0].load(Relaxed), self.name[1].load(Relaxed)])
+        } else {
+            Thread { tid, ..Default::default() }
+        }
+    }
+
+    pub(crate) fn forget(&self) {
+        self.tid.store(0, Relaxed);
+    }
+}
+
 /// An event that was got and not acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {

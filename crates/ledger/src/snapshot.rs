@@ -356,12 +356,14 @@ impl Ledger {
         for (index, event_type) in object.kind().event_types().iter().enumerate() {
             events.add(*event_type, object.got_by_type[index].load(Relaxed).into());
         }
-        let open = self.open_events.list(object.head().address());
+        // Another object may live at the address of a dead one.
+        let destroyed = object.head().state() == DEAD;
+        let open = if destroyed { Vec::new() } else { self.open_events.list(object.head().address()) };
         context.objects.push(ObjectSnapshot {
             kind: object.kind(),
             ident: object.ident(),
             foreign: object.foreign.load(Relaxed) == 1,
-            destroyed: object.head().state() == DEAD,
+            destroyed,
             async_events: events.named(),
             async_acks: object.events.acked.load(Relaxed),
             traffic: traffic_of(object),
@@ -370,7 +372,7 @@ impl Ledger {
             open,
             open_completions: object.completions.open.load(Relaxed),
             first_completion: Taken {
-                by: object.taker(object.first_by.load(Relaxed)),
+                by: object.named.known(object.first_by.load(Relaxed)),
                 at: object.first_at.load(Relaxed),
                 ..Default::default()
             },

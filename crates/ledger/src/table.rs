@@ -59,11 +59,26 @@ impl Head {
         self.life.compare_exchange(life(from), life(to), AcqRel, Acquire).is_ok()
     }
 
-    fn claim(&self) -> bool {
+    /// Claims the entry of `address` and says in which state it was; `None` if another thread has claimed it, or has
+    /// used its place for another address since it was found.
+    fn claim(&self, address: usize) -> Option<u32> {
+        loop {
+            let life = self.life.load(Acquire);
+            if life as u32 == CLAIMED || self.address() != address {
+                return None;
+            }
+            let claimed = life & !0xffff_ffff | u64::from(CLAIMED);
+            // Every use of the place for another address is another life.
+            if self.life.compare_exchange(life, claimed, AcqRel, Acquire).is_ok() {
+                return Some(life as u32);
+            }
+        }
+    }
+
+    /// Whoever has claimed it gives it up, in the same life.
+    fn end(&self) {
         let life = self.life.load(Acquire);
-        let state = life as u32;
-        let claimed = life & !0xffff_ffff | u64::from(CLAIMED);
-        state != CLAIMED && self.life.compare_exchange(life, claimed, AcqRel, Acquire).is_ok()
+        self.life.store(life & !0xffff_ffff | u64::from(DEAD), Release);
     }
 
     fn begin(&self, state: u32) {
@@ -157,40 +172,68 @@ impl<E: Entry, const N: usize, const WORDS: usize> Table<E, N, WORDS> {
         if address == 0 {
             return None;
         }
-        let place = self.take_place(evict)?;
+        let place = self.take_place(&evict)?;
         let entry = &self.entries[place];
         fill(entry);
         entry.head().address.store(address, Release);
         entry.head().begin(state);
+        self.index(address, place).then_some(place)
+    }
+
+    /// Makes an entry findable. False if there is no room in the index.
+    fn index(&self, address: usize, place: usize) -> bool {
         for word in self.probe(address) {
             let seen = word.load(Relaxed);
             let free = seen == 0 || seen == REMOVED;
             if free && word.compare_exchange(seen, place as u32 + 1, AcqRel, Relaxed).is_ok() {
-                return Some(place);
+                return true;
             }
         }
         // Nobody can find it: it is a dead entry of no address.
-        entry.head().address.store(0, Release);
-        entry.head().claim();
-        entry.head().begin(DEAD);
+        let head = self.entries[place].head();
+        head.address.store(0, Release);
+        head.begin(DEAD);
         self.dead.fetch_add(1, Relaxed);
-        None
+        false
     }
 
-    /// The entry begins another life at the same address, of the given state. False if another thread is at it.
-    pub(crate) fn renew(&self, place: usize, state: u32, evict: impl Fn(&E), fill: impl Fn(&E)) -> bool {
-        let entry = &self.entries[place];
-        let was_dead = entry.head().state() == DEAD;
-        if !entry.head().claim() {
-            return false;
-        }
-        if was_dead {
+    /// Something new lives at the address of an entry: it gets an entry of its own, and the old one is dead and can
+    /// only be listed. Where there is no room for two the new one takes the old one's place. False if there is none
+    /// at all.
+    pub(crate) fn succeed(
+        &self,
+        (old, address): (usize, usize),
+        state: u32,
+        evict: impl Fn(&E),
+        fill: impl Fn(&E),
+    ) -> bool {
+        let entry = &self.entries[old];
+        // Claimed, so that its place cannot go to another address before its word in the index has changed.
+        let Some(was) = entry.head().claim(address) else {
+            // Another thread has taken it away, to use its place for another address.
+            return self.insert(address, state, evict, fill).is_some();
+        };
+        if was == DEAD {
             self.dead.fetch_sub(1, Relaxed);
         }
-        evict(entry);
-        fill(entry);
-        entry.head().begin(state);
-        true
+        let Some(place) = self.take_place(&evict) else {
+            evict(entry);
+            fill(entry);
+            entry.head().begin(state);
+            return true;
+        };
+        let new = &self.entries[place];
+        fill(new);
+        new.head().address.store(address, Release);
+        new.head().begin(state);
+        // In one step: at no time is the address unknown.
+        let (old_word, new_word) = (old as u32 + 1, place as u32 + 1);
+        let switched = self
+            .probe(address)
+            .any(|word| word.compare_exchange(old_word, new_word, AcqRel, Relaxed).is_ok());
+        entry.head().end();
+        self.dead.fetch_add(1, Relaxed);
+        switched || self.index(address, place)
     }
 
     /// The entry is dead from now on, unless it has begun another life. True if it was alive.
@@ -221,16 +264,16 @@ impl<E: Entry, const N: usize, const WORDS: usize> Table<E, N, WORDS> {
     }
 
     /// A place that only the caller knows.
-    fn take_place(&self, evict: impl Fn(&E)) -> Option<usize> {
+    fn take_place(&self, evict: &impl Fn(&E)) -> Option<usize> {
         if self.dead.load(Relaxed) >= KEPT.min(N as u32 / 2).max(1)
-            && let Some(place) = self.take_dead(&evict, SWEEP)
+            && let Some(place) = self.take_dead(evict, SWEEP)
         {
             return Some(place);
         }
         let fresh = self.used.fetch_update(AcqRel, Acquire, |used| (used < N as u32).then_some(used + 1));
         match fresh {
             Ok(place) => Some(place as usize),
-            Err(_) => self.take_dead(&evict, N),
+            Err(_) => self.take_dead(evict, N),
         }
     }
 

@@ -164,10 +164,38 @@ fn a_new_life_is_not_ended_by_the_end_of_the_old_one() {
             let table = table.clone();
             thread::spawn(move || table.bury(place, old))
         };
-        let renewed = table.renew(place, ALIVE, |_| {}, |_| {});
+        assert!(table.succeed((place, 0x100), ALIVE, |_| {}, |_| {}));
         other.join().unwrap();
-        let head = table.at(place).head();
-        assert!(!renewed || head.state() == ALIVE, "state {}", head.state());
-        assert!(renewed || head.state() == DEAD);
+        let new = table.find(0x100).expect("the address is known at all times");
+        assert_eq!(table.at(new).head().state(), ALIVE);
+        assert!(new == place || table.at(place).head().state() == DEAD);
+    });
+}
+
+/// A dead entry is found, and its place goes to another address before the finder comes to use it.
+#[test]
+fn a_place_that_changed_hands_is_left_alone() {
+    loom::model(|| {
+        let table = small();
+        for address in [0x100, 0x200] {
+            table.insert(address, ALIVE, |_| {}, |slot| slot.value.store(address, Relaxed)).unwrap();
+        }
+        let found = table.find(0x100).unwrap();
+        assert!(table.bury(found, table.at(found).head().generation()));
+        let other = {
+            let table = table.clone();
+            thread::spawn(move || {
+                table.insert(0x300, ALIVE, |_| {}, |slot| slot.value.store(0x300, Relaxed)).is_some()
+            })
+        };
+        let mine = table.succeed((found, 0x100), ALIVE, |_| {}, |slot| slot.value.store(0x100, Relaxed));
+        let other = other.join().unwrap();
+        for (address, kept) in [(0x100, mine), (0x200, true), (0x300, other)] {
+            if kept {
+                let place = table.find(address).expect("it was kept");
+                assert_eq!(table.at(place).value.load(Relaxed), address);
+                assert_eq!(table.at(place).head().state(), ALIVE);
+            }
+        }
     });
 }

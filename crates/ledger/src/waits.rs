@@ -4,7 +4,7 @@ use crate::open::Thread;
 use crate::sync::*;
 
 /// Destroys looked after at one time.
-pub(crate) const WAITS: usize = 64;
+pub(crate) const WAITS: usize = 512;
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -57,13 +57,18 @@ impl Place {
 
 /// All zero bytes: no destroy is in progress.
 #[repr(C)]
-pub(crate) struct Waits([Place; WAITS]);
+pub(crate) struct Waits {
+    /// Places in use or about to be: most destroys find none, and look no further.
+    used: AtomicU32,
+    places: [Place; WAITS],
+}
 
 impl Waits {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        Self(
-            [const {
+        Self {
+            used: AtomicU32::new(0),
+            places: [const {
                 Place {
                     state: AtomicU32::new(0),
                     place: AtomicU32::new(0),
@@ -76,11 +81,14 @@ impl Waits {
                     idle: AtomicU32::new(0),
                 }
             }; WAITS],
-        )
+        }
     }
 
     fn of(&self, token: Token) -> Option<&Place> {
-        self.0.iter().find(|place| place.state.load(Acquire) == ACTIVE && place.token() == token)
+        if self.used.load(SeqCst) == 0 {
+            return None;
+        }
+        self.places.iter().find(|place| place.state.load(Acquire) == ACTIVE && place.token() == token)
     }
 
     /// False if there is no room. One destroy takes one place, however often it is added.
@@ -88,7 +96,8 @@ impl Waits {
         if self.of(wait.token).is_some() {
             return true;
         }
-        for place in &self.0 {
+        self.used.fetch_add(1, SeqCst);
+        for place in &self.places {
             if place.state.compare_exchange(FREE, CLAIMED, AcqRel, Relaxed).is_ok() {
                 place.place.store(wait.token.place, Relaxed);
                 place.generation.store(wait.token.generation, Relaxed);
@@ -104,6 +113,7 @@ impl Waits {
                 return true;
             }
         }
+        self.used.fetch_sub(1, SeqCst);
         false
     }
 
@@ -111,13 +121,16 @@ impl Waits {
     pub(crate) fn remove(&self, token: Token) -> bool {
         let mut removed = false;
         while let Some(place) = self.of(token) {
-            removed |= place.state.compare_exchange(ACTIVE, FREE, SeqCst, Relaxed).is_ok();
+            if place.state.compare_exchange(ACTIVE, FREE, SeqCst, Relaxed).is_ok() {
+                self.used.fetch_sub(1, SeqCst);
+                removed = true;
+            }
         }
         removed
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = Wait> {
-        self.0.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| Wait {
+        self.places.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| Wait {
             token: place.token(),
             by: Thread::new(
                 place.tid.load(Relaxed),
