@@ -41,9 +41,9 @@ fn tell_of(ledger: &Ledger, ack: &Ack, fault: Fault, event_type: Option<u32>) {
     }
     let Some(name) = ledger.object_name(ack.token) else { return };
     let held = match (mode, fault) {
-        (AckMode::Forward | AckMode::Abort, _) | (_, Fault::OtherKind) => 0,
+        (AckMode::Forward | AckMode::Abort, _) => 0,
         (_, Fault::NotOpen { given, good, .. }) => given - good,
-        (_, Fault::Destroyed { given }) => given,
+        (_, Fault::Destroyed { given } | Fault::OtherKind { given }) => given,
     };
     let me = clock::me();
     let text = lines::bad_ack(&name, &tell::person(&me), event_type, fault, held, mode);

@@ -10,7 +10,7 @@ use crate::boundary::{bookkeeping, counting, errno};
 use crate::clock;
 use crate::forward::absent;
 use crate::interpose::context::{adopt, adopt_into};
-use crate::interpose::destroy::{self, Completed};
+use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::{backlog, removal};
 use crate::provider::real;
@@ -129,11 +129,11 @@ macro_rules! destroys {
                 // SAFETY: the caller's promises are those that the real function asks for.
                 return unsafe { function($object) };
             }
-            // SAFETY: the caller passes a live object; after the call it may be gone.
-            let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
-            // SAFETY: the context of a live object is open.
-            let destroying =
-                unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
+            // SAFETY: the caller passes a live object, whose context is open; after the call it may be gone.
+            let (context, destroying) = unsafe {
+                let context = context_of!($object);
+                (context, destroy::begin(Kind::$kind, $object.cast(), context))
+            };
             if destroying.handed != Handed::default() {
                 // SAFETY: alive until the real destroy.
                 unsafe { hand_over(Kind::$kind, $object.cast(), destroying.handed) };
