@@ -86,21 +86,22 @@ fn start() -> bool {
         libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
         let mut usual = 0;
         libc::pthread_attr_getstacksize(&attributes, &mut usual);
-        libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
         let mut old = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
         let mut thread = 0;
-        let mut result = libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut());
-        if result == libc::EINVAL {
-            // The program's own thread-local variables are taken from the stack, and are larger.
-            libc::pthread_attr_setstacksize(&mut attributes, usual);
-            result = libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut());
-        }
+        // Without the priority of a thread that must not be disturbed, and small; but a sandbox may forbid the one, and
+        // the program's own thread-local variables, which are taken from the stack, may be larger than the other.
+        let ways = [(libc::PTHREAD_EXPLICIT_SCHED, 256 << 10), (libc::PTHREAD_INHERIT_SCHED, usual)];
+        let started = ways.into_iter().any(|(scheduling, stack)| {
+            libc::pthread_attr_setinheritsched(&mut attributes, scheduling);
+            libc::pthread_attr_setstacksize(&mut attributes, stack);
+            libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut()) == 0
+        });
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
         libc::pthread_attr_destroy(&mut attributes);
-        result == 0
+        started
     }
 }
 

@@ -26,7 +26,7 @@ macro_rules! context_of {
 ///
 /// # Safety
 /// `object` is alive and of this kind.
-unsafe fn ident(kind: Kind, object: *mut c_void) -> Ident {
+pub(crate) unsafe fn ident(kind: Kind, object: *mut c_void) -> Ident {
     let (number, handle);
     // SAFETY: as the caller promises; these members do not change. An extended CQ or QP begins as a plain one does.
     unsafe {

@@ -70,11 +70,16 @@ impl Account {
     /// The program gives `number` acks.
     pub(crate) fn ack(&self, number: u32) -> Split {
         let good = self.take_open(number);
-        let swallowed = take(&self.owed, number - good);
+        Split { good, ..self.ack_late(number - good) }
+    }
+
+    /// The program gives `number` acks of an object that is gone.
+    pub(crate) fn ack_late(&self, number: u32) -> Split {
+        let swallowed = take(&self.owed, number);
         if swallowed != 0 {
             self.swallowed.fetch_add(swallowed, Relaxed);
         }
-        Split { good, swallowed, surplus: number - good - swallowed }
+        Split { good: 0, swallowed, surplus: number - swallowed }
     }
 
     /// Closes up to `number` open events, whose acks the caller then passes on.

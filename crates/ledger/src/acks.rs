@@ -289,8 +289,7 @@ impl Ledger {
         mode: AckMode,
         gone: bool,
     ) -> Ack {
-        account.settle();
-        let split = account.ack(number);
+        let split = account.ack_late(number);
         if split.surplus == 0 {
             return ack;
         }

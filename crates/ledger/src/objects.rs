@@ -140,6 +140,7 @@ impl Ledger {
         let place = match self.objects.find(address) {
             // Dead, or destroyed around us: what an event is about is alive, and of the event's kind.
             Some(place) if !self.objects.at(place).is_live(kind) => {
+                self.open_events.forget(address);
                 self.objects.succeed((place, address), FOREIGN, |old| self.retire(old), fill);
                 self.objects.find(address)
             }
@@ -196,6 +197,11 @@ impl Ledger {
         self.open_events.forget(object.head().address());
     }
 
+    /// What people know it by, if its birth was seen.
+    pub fn ident(&self, token: Token) -> Option<Ident> {
+        self.object(token)?.ident()
+    }
+
     /// By how much the acks that libibverbs has counted of an object exceed those that went to it from here, of
     /// asynchronous and of completion events. Less than none: some are on their way, or it is another object than the
     /// one in the books.
@@ -248,13 +254,7 @@ impl Ledger {
 
     /// The object at this place is gone, unless the place has begun another life.
     pub(crate) fn bury_object(&self, place: usize, generation: u32) {
-        let object = self.objects.at(place);
-        let address = object.head().address();
-        if self.objects.bury(place, generation) {
-            object.events.settle();
-            object.completions.settle();
-            self.open_events.forget(address);
-        }
+        self.objects.bury(place, generation);
     }
 
     /// The object behind a token, unless it has begun another life.
