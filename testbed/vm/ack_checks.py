@@ -3,9 +3,10 @@
 Each case names what the program does and, for each mode, what must be seen:
     hang     objects whose destroy waits for acks when it is looked at; the kernel says where the thread waits
     killed   the program never ends by itself
-    lines    what the shim says, in order; each may come again later. A placeholder is a name that the program
-             printed ({qp0}, {worker1}, {main}) or a time that is compared with the program's own clock:
-             {waited:OBJECT} and {ago:OBJECT:TYPE}, where TYPE is an event, or completion, first or last
+    lines    what the shim says, in order; each may come again later. A placeholder is what the program printed of
+             an object or a thread ({qp0}, {qp0:-2} for the one before it, {worker1}, {main}, {device}), or a time that
+             is compared with the program's own clock: {waited:OBJECT} and {ago:OBJECT:TYPE}, where TYPE is an event,
+             or completion, first or last
     kinds    incidents in the report, in order
     acks     the report's sums of acks that are not 0; None: any
     results  what destroys return that is not 0
@@ -349,7 +350,7 @@ def readers():
     yield "two threads read the events", "raise:port:9 1:get raise:port:10 2:get raise:port:9 1:get finish", {
         "plain": FINE,
         "shim": mode(kinds=["two_readers"],
-                     text="{device}: async events are read by two threads, {worker1} and {worker2}: each takes events from the other; "
+                     text="{device}: async events are read by two threads, {bare:worker1} and {bare:worker2}: each takes events from the other; "
                           "this one was PORT_ERR, port 1"),
     }  # fmt: skip
     yield "events left queued by an edge-triggered reader", "nonblock raise:port:9 raise:port:10 get sleep:1300 make:cq0 get get make:cq1 finish", {

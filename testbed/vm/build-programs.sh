@@ -9,7 +9,7 @@ target=${1:?usage: build-programs.sh DIR}
 source=$repo_dir/ctests/kernel
 flags=(-std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread)
 mkdir -p "$target"
-for name in events extended_cq threads64 unsupported; do
+for name in demo_hang events extended_cq threads64 unsupported; do
     ${CC:-cc} "${flags[@]}" -o "$target/$name" "$source/$name.c" -libverbs
 done
 ${CC:-cc} "${flags[@]}" -o "$target/acks" "$source"/acks{,_scene}.c -libverbs
