@@ -11,6 +11,7 @@ dictionary with any of
     async        asynchronous events by name
     printed      a function that finds in the program's own output a dictionary of the above
     balanced     all objects destroyed, all contexts closed
+"says" lists the lines (regular expressions) that the shim alone prints.
 """
 
 import re
@@ -234,6 +235,7 @@ class Plan:
             ready="holding", actions=[{"inject": injected, "settle": 0.3}], end="eof", alone=True, restore=[], has_events=True,
             # The kernel passes events of ports and of objects on by different ways.
             any_order=True,
+            says=[r"rxe0 \(context 1\): the device has failed or is gone: DEVICE_FATAL was read by thread \d+ \(events\)"],
         )  # fmt: skip
 
     def natural_events(self):
