@@ -9,6 +9,7 @@
 //   get[:SLOT]         read an asynchronous event; plugin[:SLOT]: the same by a plug-in loaded with RTLD_DEEPBIND
 //   ack[:SLOT]         acknowledge it; pluginack[:SLOT]: through the plug-in; copy:FROM:TO: move the event elsewhere and spoil the place
 //   getc               read a completion event; pluginc: the same by the plug-in
+//   pluginqps          QPs are made by the plug-in from here on
 //   batch:CQ:NUMBER    cause and read so many completion events
 //   ackc:CQ[:NUMBER]   acknowledge completion events
 //   make:OBJECT  destroy:OBJECT  finish (destroy all, and close)
@@ -53,6 +54,7 @@ static struct ibv_async_event slots[SLOTS];
 static int (*plugin_get)(struct ibv_context *, struct ibv_async_event *);
 static int (*plugin_get_cq)(struct ibv_comp_channel *, struct ibv_cq **);
 static void (*plugin_ack)(struct ibv_async_event *);
+static struct ibv_qp *(*plugin_create_qp)(struct ibv_pd *, struct ibv_qp_init_attr *);
 
 // Which member of the union an event has.
 static const char *subject(const struct ibv_async_event *event)
@@ -87,7 +89,8 @@ static void load_plugin(void)
 	plugin_get = (__typeof__(plugin_get))dlsym(handle, "plugin_get");
 	plugin_get_cq = (__typeof__(plugin_get_cq))dlsym(handle, "plugin_get_cq");
 	plugin_ack = (__typeof__(plugin_ack))dlsym(handle, "plugin_ack");
-	REQUIRE(plugin_get && plugin_get_cq && plugin_ack);
+	plugin_create_qp = (__typeof__(plugin_create_qp))dlsym(handle, "plugin_create_qp");
+	REQUIRE(plugin_get && plugin_get_cq && plugin_ack && plugin_create_qp);
 }
 
 // How the event was read: by us, or around whatever lies between us and libibverbs.
@@ -184,6 +187,9 @@ static void perform(const struct step *step)
 		ibv_ack_async_event(&event);
 	} else if (IS("pluginack")) {
 		plugin_ack(&slots[number]);
+	} else if (IS("pluginqps")) {
+		scene.create_qp = plugin_create_qp;
+		printf("foreign QPs\n");
 	} else if (IS("copy")) {
 		slots[second] = slots[number];
 		memset(&slots[number], 0xa5, sizeof(slots[number]));

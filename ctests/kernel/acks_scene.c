@@ -18,7 +18,7 @@ enum {
 	ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 };
 
-struct scene scene;
+struct scene scene = { .create_qp = ibv_create_qp };
 
 static const char *device_name = "rxe0";
 static struct ibv_pd *pd;
@@ -102,7 +102,7 @@ static struct ibv_qp *make_qp(struct ibv_cq *cq, struct ibv_srq *srq)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+	struct ibv_qp *qp = scene.create_qp(pd, &attr);
 
 	REQUIRE(qp);
 	return qp;

@@ -13,6 +13,8 @@
 struct scene {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
+	// Who makes QPs: ibv_create_qp() or the plug-in's.
+	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 };
 
 extern struct scene scene;

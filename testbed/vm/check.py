@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Programs that poll without end take a processor each: two such checks at a time would only disturb each other.
 PARALLEL = 1
 # Checks of destroys that hang mostly sleep.
-CROWD = 24
+CROWD = 16
 PROGRAMS = ("acks", "acks_plugin.so", "device_gone.so", "events", "extended_cq", "threads64", "unsupported", "exit_on_term.so", "await_disconnect.so")
 
 # What differs from run to run: measured times and rates, numbers and addresses that the kernel hands out.

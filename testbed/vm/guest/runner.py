@@ -301,9 +301,13 @@ def run_acks(check, mode):
     def begun(name):
         return heard.text["out"].count(f"destroying {name} ") > heard.text["out"].count(f"destroyed {name} ")
 
+    if stops and not watch["killed"]:
+        heard.wait_for(lambda: heard.text["out"].count("waiting\n") >= (2 if watch["looks"] else 1), check["timeout"])
     heard.wait_for(lambda: all(begun(name) for name in watch["hang"]), check["timeout"])
     # What is not said then is said too late.
     heard.wait_for(lambda: len(heard.arrivals) >= watch["lines"], watch["patience"])
+    if not watch["hang"]:
+        heard.wait_for(lambda: heard.text["out"].count("destroying ") == heard.text["out"].count("destroyed "), watch["patience"])
     if watch["hang"]:
         time.sleep(watch["pause"])
         seen.update(out=heard.text["out"], waits=waits_of(pid))
@@ -312,7 +316,8 @@ def run_acks(check, mode):
     else:
         for stop in range(2 if watch["looks"] else 1, stops + 1):
             let_go(stop)
-    return [{**process.result(), "seen": seen, "arrivals": heard.arrivals}]
+    result = process.result()
+    return [{**result, "seen": seen, "arrivals": heard.arrivals, "ended": time.monotonic()}]
 
 
 KINDS = {"single": run_single, "pair": run_pair, "watched": run_watched, "acks": run_acks}
