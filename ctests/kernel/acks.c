@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// acks STEP... (ACKS_DEVICE, rxe0): get events, acknowledge them or not, and destroy objects, in any order and by any thread; say on
-// standard output what is done, when and by whom.
+// acks STEP...: get events, acknowledge them or not, and destroy objects, in any order and by any thread; say on
+// standard output what is done, when and by whom. The device is that of $ACKS_DEVICE, or rxe0.
 //
 // A STEP is [WORKER:|WORKER&]VERB[:ARGUMENT[:ARGUMENT]]. Without WORKER main does it. "2:get" is done by worker 2
 // while main waits, "2&get" is only begun, and "join:2" waits for it. The verbs:
 //   raise:TARGET:TYPE  drain:QP  limit  overrun  complete:CQ    cause an event (acks_scene.h)
-//   get[:SLOT]         read an asynchronous event; plugin[:SLOT]: the same by a plug-in loaded with RTLD_DEEPBIND
-//   ack[:SLOT]         acknowledge it; pluginack[:SLOT]: through the plug-in; copy:FROM:TO: move the event elsewhere and spoil the place
-//   getc               read a completion event; pluginc: the same by the plug-in
-//   pluginqps          QPs are made by the plug-in from here on
-//   batch:CQ:NUMBER    cause and read so many completion events
+//   get[:SLOT]         read an asynchronous event
+//   ack[:SLOT]         acknowledge it
+//   copy:FROM:TO       move the event to another slot and spoil the place
+//   getc               read a completion event
 //   ackc:CQ[:NUMBER]   acknowledge completion events
+//   batch:CQ:NUMBER    cause and read so many completion events
+//   plugin[:SLOT]  pluginack[:SLOT]  pluginc     get, ack and getc by a plug-in loaded with RTLD_DEEPBIND
+//   pluginqps          from here on that plug-in makes the QPs
 //   make:OBJECT  destroy:OBJECT  finish (destroy all, and close)
 //   settle:OBJECT      make it so that, destroyed and made once more, it lies at the same address
 //   go                 wait for a byte on standard input
 //   sleep:MILLISECONDS  exit  fork (the child does the rest)
-//   nonblock           O_NONBLOCK on the device's descriptor; gone: the device is removed (device_gone.c)
+//   nonblock           set O_NONBLOCK on the device's descriptor
+//   gone               the device is removed (device_gone.c)
 // Built with: cc -O1 -g -pthread acks.c acks_scene.c -libverbs
 
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// A plug-in that reads and acknowledges events and makes QPs for its host. Loaded with RTLD_DEEPBIND it finds libibverbs before any preload, so
-// that what lies between the host and libibverbs does not see these calls.
+// A plug-in that reads and acknowledges events and makes QPs for its host. Loaded with RTLD_DEEPBIND it finds
+// libibverbs before any preload, so that what lies between the host and libibverbs does not see these calls.
 // Built with: cc -shared -fPIC acks_plugin.c -libverbs
 
 #include <infiniband/verbs.h>

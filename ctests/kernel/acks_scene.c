@@ -235,8 +235,9 @@ static unsigned int kernel_id(const char *kind, int n)
 	char line[512];
 	unsigned int id = 0;
 
-	snprintf(line, sizeof(line), "LD_PRELOAD= rdma resource show %s | sed -n 's/.* %sn \\([0-9]*\\) .* pid %d .*/\\1/p'",
-		 kind, kind, getpid());
+	snprintf(line, sizeof(line),
+		 "LD_PRELOAD= rdma resource show %s | sed -n '/^dev %s /s/.* %sn \\([0-9]*\\) .* pid %d .*/\\1/p'",
+		 kind, device_name, kind, getpid());
 	FILE *listing = popen(line, "r");
 
 	REQUIRE(listing);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// demo_hang [DEVICE]: a small program with a mistake that is often made. It writes to its own memory over RDMA, a thread
-// waits for the completion, and everything is taken apart: but the completion event was never acknowledged, so that
-// ibv_destroy_cq() never returns.
+// demo_hang [DEVICE]: a small program with a mistake that is often made. It writes to its own memory over RDMA, a
+// thread waits for the completion, and everything is taken apart: but the completion event was never
+// acknowledged, so that ibv_destroy_cq() never returns.
 // Built with: cc -O1 -g -pthread demo_hang.c -libverbs
 
 #define _GNU_SOURCE

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // A preload that stands for the removal of a device: Soft-RoCE's driver cannot be taken from its users, so the
-// kernel's answers are given here, as drivers with disassociate_ucontext make it give them (ib_uverbs): every command
-// fails with EIO; the event queue is still read to its end, then a read fails with EIO, or with EAGAIN on an
-// O_NONBLOCK descriptor, and poll(2) says POLLERR. It lies below libibverbs, and so below any library before that.
+// kernel's answers are given here, as drivers with disassociate_ucontext make it give them (ib_uverbs): every
+// command fails with EIO; the event queue is still read to its end, then a read fails with EIO, or with EAGAIN
+// on an O_NONBLOCK descriptor, and poll(2) says POLLERR. It lies below libibverbs, and so below any library
+// before that.
 // Built with: cc -shared -fPIC device_gone.c
 
 #define _GNU_SOURCE

@@ -9,81 +9,33 @@ Each case names what the program does and, for each mode, what must be seen:
              or completion, first or last
     kinds    incidents in the report, in order
     acks     the report's sums of acks that are not 0; None: any
+    any_order  the lines come in any order
+    repeats  so many of the lines must come again while the destroy waits
     results  what destroys return that is not 0
+    exit     the exit status, if not 0
+    at_once  whether each destroy returns at once (or, of those in `hang`, once the program goes on)
+    open     events that the report lists as open: the object, the event and who took it
+    state    of the context in the report, if not closed
+    timeline   further signs in the incident of a removal
+    text     the text of the first incident, where it is not said
+    same_address  the last two QPs called qp0 must have had one address
+    foreign_acks  the acks that a forked child's report counts as foreign
 The modes: "plain" (without the shim), "shim" (IBV_SA_ACK=protect), and the other values of IBV_SA_ACK.
 """
 
 from types import MappingProxyType
 
-H2_ACK = "is not acknowledged; call ibv_ack_async_event for each event that was got"
-H2_ACKC = "is not acknowledged; call ibv_ack_cq_events"
-ONCE = "ack each event once"
+from ack_lines import H2_ACK, own, read_around, rescued, surplus, surplus_completions, waits, waits_for_completion
 
 
-def mode(hang=(), killed=False, lines=(), kinds=(), acks=MappingProxyType({}), results=None, exit=0, at_once=True, **more):
+def mode(hang=(), killed=False, lines=(), kinds=(), acks=MappingProxyType({}), results=None, exit=0, at_once=True, repeats=0, **more):
     # Where nothing is to wait it must end long before the shim would help; the other waits are kept short.
     waits_long = hang or not at_once or any("been queued" in line for line in lines)
     return {
         "hang_secs": 1 if waits_long else 10,
         "hang": list(hang), "killed": killed, "lines": list(lines), "kinds": list(kinds), "acks": acks if acks is None else dict(acks),
-        "results": results or {}, "exit": exit, "at_once": at_once, **more,
+        "results": results or {}, "exit": exit, "at_once": at_once, "repeats": repeats, **more,
     }  # fmt: skip
-
-
-def waits(object_name, by, taker, event, call="qp"):
-    """H2: a destroy of this object waits for one event."""
-    return (
-        f"ibv_destroy_{call}: {{{object_name}}}: {{{by}}} has waited for {{waited:{object_name}}} s: {event}, "
-        f"taken by {{{taker}}} {{ago:{object_name}:{event}}} s ago, {H2_ACK}"
-    )
-
-
-def waits_for_completion(object_name, by, taker):
-    return (
-        f"ibv_destroy_cq: {{{object_name}}}: {{{by}}} has waited for {{waited:{object_name}}} s: 1 completion event, "
-        f"taken by {{{taker}}} {{ago:{object_name}:last}} s ago, {H2_ACKC}"
-    )
-
-
-def own(object_name, by, event, call="qp"):
-    """H1: the destroying thread took the event itself."""
-    what, ack, key = ("1 completion event", "ibv_ack_cq_events", "last") if event == "completion" else (event, "ibv_ack_async_event", event)
-    return (
-        f"ibv_destroy_{call}: {{{object_name}}}: {{{by}}} took {what} itself {{ago:{object_name}:{key}}} s ago and did not "
-        f"acknowledge it: unless another thread does, this destroy never returns; call {ack} first"
-    )
-
-
-def rescued(object_name, taker, event, call="qp"):
-    what, key = ("1 completion event", "last") if event == "completion" else (event, event)
-    return (
-        f"ibv_destroy_{call}: {{{object_name}}}: {what}, taken by {{{taker}}} {{ago:{object_name}:{key}}} s ago, "
-        "is acknowledged for the program (IBV_SA_ACK=rescue)"
-    )
-
-
-def surplus(object_name, by, event, kind, got, acked, fate="the ack is held back"):
-    """B1."""
-    return (
-        f"ibv_ack_async_event: {{{object_name}}}: {{{by}}} acknowledged {event}, but no event of this {kind} is open "
-        f"(got {got}, acknowledged {acked}); {fate}: {ONCE}"
-    )
-
-
-def surplus_completions(object_name, by, what, opened, got, acked, fate="the ack is held back"):
-    """B2."""
-    return (
-        f"ibv_ack_cq_events: {{{object_name}}}: {{{by}}} acknowledged {what}, but {opened} "
-        f"(got {got}, acknowledged {acked}); {fate}: {ONCE}, on its own CQ"
-    )
-
-
-def read_around(object_name, by, call="qp"):
-    """R1."""
-    return (
-        f"ibv_destroy_{call}: {{{object_name}}}: {{{by}}} has waited for {{waited:{object_name}}} s though every event that was got "
-        "is acknowledged: one was read around this library; a held ack goes to libibverbs"
-    )
 
 
 FINE = mode()
@@ -103,7 +55,7 @@ def unacknowledged():
         explained = [waits(target, "worker2", "worker1", event, call)]
         yield f"{name} not acknowledged, then acknowledged", f"{before} 2&destroy:{target} go 1:ack join:2 finish", {
             "plain": mode(hang=[target]),
-            "shim": mode(hang=[target], lines=explained, kinds=["destroy_waits"], await_lines=2),
+            "shim": mode(hang=[target], lines=explained, kinds=["destroy_waits"], repeats=1),
             "rescue": mode(lines=[rescued(target, "worker1", event, call)], kinds=["rescued"], at_once=False,
                            acks={"rescued": 1, "swallowed": 1}),
         }  # fmt: skip
@@ -111,7 +63,7 @@ def unacknowledged():
         "complete:cq0 1:getc destroy:qp0 sleep:500 2&destroy:cq0 go 1:ackc:cq0 join:2 finish"
     ), {
         "plain": mode(hang=["cq0"]),
-        "shim": mode(hang=["cq0"], lines=[waits_for_completion("cq0", "worker2", "worker1")], kinds=["destroy_waits"], await_lines=2),
+        "shim": mode(hang=["cq0"], lines=[waits_for_completion("cq0", "worker2", "worker1")], kinds=["destroy_waits"], repeats=1),
         "rescue": mode(lines=[rescued("cq0", "worker1", "completion", "cq")], kinds=["rescued"], at_once=False,
                        acks={"rescued": 1, "swallowed": 1}),
     }  # fmt: skip
@@ -129,7 +81,9 @@ def unacknowledged():
         "plain": mode(hang=["qp0"]),
         "shim": mode(hang=["qp0"], kinds=["destroy_waits"], lines=[
             "ibv_destroy_qp: {qp0}: {worker2} has waited for {waited:qp0} s: "
-            + "".join(f"{event}, taken by {{main}} {{ago:qp0:{event}}} s ago, is not acknowledged; " for event in list(QP_TYPES.values())[:4])
+            + "".join(
+                f"{event}, taken by {{main}} {{ago:qp0:{event}}} s ago, is not acknowledged; " for event in list(QP_TYPES.values())[:4]
+            )
             + "and 4 more; call ibv_ack_async_event for each event that was got"]),
     }  # fmt: skip
 
@@ -171,7 +125,9 @@ def surplus_acks():
         }
     yield "completion event acknowledged twice", "complete:cq0 getc ackc:cq0 ackc:cq0 destroy:qp0 destroy:cq0 finish", {
         "plain": mode(hang=["cq0"], killed=True),
-        "shim": mode(lines=[surplus_completions("cq0", "main", "1 completion event", "none is open", 1, 1)], kinds=["bad_ack"], acks=HELD),
+        "shim": mode(
+            lines=[surplus_completions("cq0", "main", "1 completion event", "none is open", 1, 1)], kinds=["bad_ack"], acks=HELD
+        ),
     }
     yield "3 completion events acknowledged, 1 got", "complete:cq0 getc ackc:cq0:3 destroy:qp0 destroy:cq0 finish", {
         "plain": mode(hang=["cq0"], killed=True),
@@ -288,14 +244,20 @@ def around_the_shim():
     yield "a completion event read by an RTLD_DEEPBIND plug-in", "complete:cq0 1:pluginc ackc:cq0 destroy:qp0 2:destroy:cq0 finish", {
         "plain": FINE,
         "shim": mode(acks=released, kinds=["bad_ack", "acks_released"], at_once=False,
-                     lines=[surplus_completions("cq0", "main", "1 completion event", "none is open", 0, 0), read_around("cq0", "worker2", "cq")]),
+                     lines=[surplus_completions("cq0", "main", "1 completion event", "none is open", 0, 0),
+                            read_around("cq0", "worker2", "cq")]),
     }  # fmt: skip
-    yield "an event acknowledged by an RTLD_DEEPBIND plug-in", "drain:qp0 get pluginack destroy:qp0 finish", {"plain": FINE, "shim": FINE}
+    yield "an event acknowledged by an RTLD_DEEPBIND plug-in", "drain:qp0 get pluginack destroy:qp0 finish", {
+        "plain": FINE,
+        "shim": FINE,
+    }
 
 
 def lives():
     again = "settle:qp0 raise:qp0:5 get:0 ack:0 ack:0 destroy:qp0 make:qp0"
-    yield "a new QP at the address of one with held acks", f"{again} raise:qp0:1 get:1 sleep:400 2&destroy:qp0 go 1:ack:1 join:2 finish", {
+    yield "a new QP at the address of one with held acks", (
+        f"{again} raise:qp0:1 get:1 sleep:400 2&destroy:qp0 go 1:ack:1 join:2 finish"
+    ), {
         "plain": mode(hang=["qp0"], killed=True),
         "shim": mode(hang=["qp0"], kinds=["bad_ack", "destroy_waits"], acks=HELD, same_address=True,
                      lines=[surplus("qp0", "main", "SQ_DRAINED", "QP", 1, 1).replace("{qp0}", "{qp0:-2}"),
@@ -314,7 +276,8 @@ def lives():
     }  # fmt: skip
     yield "a QP made by an RTLD_DEEPBIND plug-in, not acknowledged", f"{elsewhere} sleep:300 2&destroy:qp0 go 1:ack join:2 finish", {
         "plain": mode(hang=["qp0"]),
-        "shim": mode(hang=["qp0"], lines=[waits("qp0", "worker2", "worker1", "SQ_DRAINED")], kinds=["destroy_waits"], acks={"foreign": 1}),
+        "shim": mode(hang=["qp0"], lines=[waits("qp0", "worker2", "worker1", "SQ_DRAINED")], kinds=["destroy_waits"],
+                     acks={"foreign": 1}),
         "rescue": mode(lines=[rescued("qp0", "worker1", "SQ_DRAINED")], kinds=["rescued"], at_once=False,
                        acks={"rescued": 1, "swallowed": 1}),
     }  # fmt: skip
@@ -368,10 +331,12 @@ def readers():
     yield "two threads read the events", "raise:port:9 1:get raise:port:10 2:get raise:port:9 1:get finish", {
         "plain": FINE,
         "shim": mode(kinds=["two_readers"],
-                     text="{device}: async events are read by two threads, {bare:worker1} and {bare:worker2}: each takes events from the other; "
-                          "this one was PORT_ERR, port 1"),
+                     text="{device}: async events are read by two threads, {bare:worker1} and {bare:worker2}: each takes events "
+                          "from the other; this one was PORT_ERR, port 1"),
     }  # fmt: skip
-    yield "events left queued by an edge-triggered reader", "nonblock raise:port:9 raise:port:10 get sleep:1300 make:cq0 get get make:cq1 finish", {
+    yield "events left queued by an edge-triggered reader", (
+        "nonblock raise:port:9 raise:port:10 get sleep:1300 make:cq0 get get make:cq1 finish"
+    ), {
         "plain": FINE,
         "shim": mode(kinds=["backlog"], lines=[
             "{device}: async events have been queued for {ago:port:first} s: the last ibv_get_async_event did not reach EAGAIN and none "
@@ -399,7 +364,7 @@ def add_to(plan):
                 settings["IBV_SA_HANG_SECS"] = str(expected["hang_secs"])
             if which not in ("plain", "shim"):
                 settings["IBV_SA_ACK"] = which
-            lines = expected.get("await_lines", 0) and len(expected["lines"]) - 1 + expected["await_lines"] or len(expected["lines"])
+            lines = len(expected["lines"]) + expected["repeats"]
             if uses_ports:
                 settings["ACKS_DEVICE"] = "rxe1"
             watch[which] = {
