@@ -283,41 +283,40 @@ def run_acks(check, mode):
     watch = check["watch"][mode]
     process = Process("program", check["argv"][mode], mode, check["preload"], check["timeout"], watch["settings"])
     heard, pid = process.heard, process.popen.pid
+    stops = check["argv"][mode].count("go")  # the program waits there until it is let go
     seen = {"qps": []}
 
-    def let_go(stop):
-        waiting = heard.wait_for(lambda: heard.text["out"].count("waiting\n") >= stop, check["timeout"])
-        if stop == 1 and watch["looks"] and waiting:
-            # libibverbs destroys a QP in the kernel first and waits for acks then: later it is not listed.
-            seen["qps"] = resource_ids("qp", check["device"], pid)
-        if waiting:
-            process.popen.stdin.write(b"x")
-            process.popen.stdin.flush()
+    def count(text):
+        return heard.text["out"].count(text)
 
-    stops = check["argv"][mode].count("go")
-    if watch["looks"]:
-        let_go(1)
+    def at_stop(number):
+        return heard.wait_for(lambda: count("waiting\n") >= number, check["timeout"])
 
-    def begun(name):
-        return heard.text["out"].count(f"destroying {name} ") > heard.text["out"].count(f"destroyed {name} ")
+    def let_go():
+        process.popen.stdin.write(b"x")
+        process.popen.stdin.flush()
 
+    if watch["looks"] and at_stop(1):
+        # libibverbs destroys a QP in the kernel first and waits for acks then: later it is not listed.
+        seen["qps"] = resource_ids("qp", check["device"], pid)
+        let_go()
     if stops and not watch["killed"]:
-        heard.wait_for(lambda: heard.text["out"].count("waiting\n") >= (2 if watch["looks"] else 1), check["timeout"])
-    heard.wait_for(lambda: all(begun(name) for name in watch["hang"]), check["timeout"])
+        at_stop(stops)
+    heard.wait_for(
+        lambda: all(count(f"destroying {name} ") > count(f"destroyed {name} ") for name in watch["hang"]), check["timeout"]
+    )
     # What is not said then is said too late.
     heard.wait_for(lambda: len(heard.arrivals) >= watch["lines"], watch["patience"])
-    if not watch["hang"]:
-        heard.wait_for(lambda: heard.text["out"].count("destroying ") == heard.text["out"].count("destroyed "), watch["patience"])
     if watch["hang"]:
         time.sleep(watch["pause"])
         seen.update(out=heard.text["out"], waits=waits_of(pid))
+    else:
+        heard.wait_for(lambda: count("destroying ") == count("destroyed "), watch["patience"])
     if watch["killed"]:
         process.deadline = time.monotonic()
-    else:
-        for stop in range(2 if watch["looks"] else 1, stops + 1):
-            let_go(stop)
-    result = process.result()
-    return [{**result, "seen": seen, "arrivals": heard.arrivals, "ended": time.monotonic()}]
+    elif stops and at_stop(stops):
+        let_go()
+    return [{**process.result(), "seen": seen, "arrivals": heard.arrivals, "ended": time.monotonic()}]
 
 
 KINDS = {"single": run_single, "pair": run_pair, "watched": run_watched, "acks": run_acks}
