@@ -4,6 +4,7 @@
 
 #include "acks_scene.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <time.h>
 #include <unistd.h>
@@ -232,17 +233,25 @@ void settle(const char *name)
 // The kernel's own number of a CQ or SRQ, which only rdma(8) tells: that of the n-th of this process.
 static unsigned int kernel_id(const char *kind, int n)
 {
-	char line[512];
+	char line[512], mine[32], id_follows[8], device[32];
 	unsigned int id = 0;
+	FILE *listing;
 
-	snprintf(line, sizeof(line),
-		 "LD_PRELOAD= rdma resource show %s | sed -n '/^dev %s /s/.* %sn \\([0-9]*\\) .* pid %d .*/\\1/p'",
-		 kind, device_name, kind, getpid());
-	FILE *listing = popen(line, "r");
-
+	snprintf(line, sizeof(line), "LD_PRELOAD= exec rdma resource show %s", kind);
+	snprintf(mine, sizeof(mine), " pid %d ", getpid());
+	snprintf(id_follows, sizeof(id_follows), " %sn ", kind);
+	snprintf(device, sizeof(device), "dev %s ", device_name);
+	listing = popen(line, "r");
 	REQUIRE(listing);
-	for (int i = 0; i <= n; i++)
-		REQUIRE(fgets(line, sizeof(line), listing) && sscanf(line, "%u", &id) == 1);
+	for (int found = 0; found <= n;) {
+		REQUIRE(fgets(line, sizeof(line), listing));
+		const char *number = strstr(line, id_follows);
+
+		if (!strstr(line, mine) || !strstr(line, device) || !number)
+			continue;
+		id = atoi(number + strlen(id_follows));
+		found++;
+	}
 	pclose(listing);
 	return id;
 }
@@ -264,7 +273,12 @@ void raise_event(const char *target, int type)
 			lower += cqs[i] != NULL;
 		id = kernel_id(kind, lower);
 	} else if (strcmp(kind, "srq") == 0 && object(target)) {
-		id = kernel_id(kind, 0);
+		// There is but one, and asking takes long.
+		static unsigned int srq_id = UINT_MAX;
+
+		if (srq_id == UINT_MAX)
+			srq_id = kernel_id(kind, 0);
+		id = srq_id;
 	}
 	evinject = fopen("/proc/evinject", "w");
 	REQUIRE(evinject);

@@ -376,6 +376,6 @@ def add_to(plan):
             }  # fmt: skip
         plan.add(
             name, "acks", {"program": modes}, modes=list(modes), preload=preload,
-            argv=dict.fromkeys(modes, ["./acks", *words]), watch=watch, has_events=True, timeout=30,
+            argv=dict.fromkeys(modes, ["./acks", *words]), watch=watch, has_events=True, timeout=60,
             device="rxe1" if uses_ports else "rxe0",
         )  # fmt: skip
