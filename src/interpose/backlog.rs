@@ -17,7 +17,7 @@ pub(crate) fn look(ledger: &Ledger, context: usize, now: u64) {
     }
 }
 
-/// At exit: what is queued now will never be read.
+/// At exit: the second look, perhaps, where there was a first one.
 pub(crate) fn look_at_all(ledger: &Ledger) {
     let now = clock::now();
     for context in ledger.open_contexts() {

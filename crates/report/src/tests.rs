@@ -134,7 +134,7 @@ fn person(tid: u32, name: &str) -> Person {
 fn lines_name_the_object_the_thread_and_the_remedy() {
     let event = TakenBy { event_type: 5, by: Some(person(8, "reader")), age: 6_100_000_000 };
     assert_eq!(
-        lines::waits(&qp(), &person(7, "main"), 5_000_000_000, &[event.clone()], None),
+        lines::waits(&qp(), &person(7, "main"), 5_000_000_000, std::slice::from_ref(&event), None),
         "ibv_destroy_qp: QP qp_num 17 (handle 3, rxe0): thread 7 (main) has waited for 5.0 s: SQ_DRAINED, taken by \
          thread 8 (reader) 6.1 s ago, is not acknowledged; call ibv_ack_async_event for each event that was got"
     );
