@@ -50,8 +50,8 @@ setup-test:
 setup-kernel:
 	@tools/setup.sh build kernel
 
-## make demo       unmodified programs under the shim on a real kernel with Soft-RoCE, in a small VM; and notices of an
-##                 OpenSM on a simulated fabric; no hardware
+## make demo       programs under the shim, one that hangs among them, on a real kernel with Soft-RoCE in a small VM; and
+##                 programs that get notices of an OpenSM on a simulated fabric
 demo:
 	@tools/setup.sh build kernel fabric
 	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/release/ibv-sa
@@ -87,7 +87,7 @@ test-host: flavours scripted build/release/ibv-sa
 	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
 
 ##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core
-test-kernel: build/release/libibv_sa.so.1
+test-kernel: build/release/libibv_sa.so.1 build/release/ibv-sa
 	testbed/vm/check.sh $(if $(SOAK),--soak)
 	testbed/vm/demo.sh >build/demo.txt || { cat build/demo.txt; exit 1; }
 	@echo "ok: the demo's counts agree"

@@ -58,7 +58,11 @@ pub(crate) fn sa() -> Option<&'static AtomicPtr<Process>> {
 #[cold]
 fn first_use() -> Option<&'static Ledger> {
     let page = page()?;
-    publish(&page.ledger, map::<Ledger>()?);
+    let fresh = map::<Ledger>()?;
+    // Most of it is never touched: huge pages would make it all resident. Without that advice it is only larger.
+    // SAFETY: the range is a mapping of ours.
+    unsafe { libc::madvise(fresh.cast(), size_of::<Ledger>(), libc::MADV_NOHUGEPAGE) };
+    publish(&page.ledger, fresh);
     let ledger = existing()?;
     ledger.begin(clock::now());
     Some(ledger)

@@ -11,7 +11,9 @@ use ibv_sa_ledger::{AckMode, Handed, Kind, Ledger, OpenNow, Thread, Token, Wait,
 use ibv_sa_report::lines;
 
 use crate::boundary::{contain, faulted, uncancelled};
-use crate::interpose::destroy::{completions_taken, say_rescued, size_of_kind, taken_by, waiting};
+use crate::interpose::destroy::{
+    completions_taken, say_rescued, self_deadlock, size_of_kind, taken_by, waiting,
+};
 use crate::interpose::hand_over::hand_over;
 use crate::{clock, settings, state, tell};
 
@@ -82,16 +84,24 @@ fn start() -> bool {
             return false;
         }
         libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
-        libc::pthread_attr_setstacksize(&mut attributes, 256 << 10);
+        let mut usual = 0;
+        libc::pthread_attr_getstacksize(&attributes, &mut usual);
         let mut all = std::mem::zeroed();
         libc::sigfillset(&mut all);
         let mut old = std::mem::zeroed();
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut old);
         let mut thread = 0;
-        let result = libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut());
+        // Without the priority of a thread that must not be disturbed, and small; but a sandbox may forbid the one, and
+        // the program's own thread-local variables, which are taken from the stack, may be larger than the other.
+        let ways = [(libc::PTHREAD_EXPLICIT_SCHED, 256 << 10), (libc::PTHREAD_INHERIT_SCHED, usual)];
+        let started = ways.into_iter().any(|(scheduling, stack)| {
+            libc::pthread_attr_setinheritsched(&mut attributes, scheduling);
+            libc::pthread_attr_setstacksize(&mut attributes, stack);
+            libc::pthread_create(&mut thread, &attributes, run, std::ptr::null_mut()) == 0
+        });
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
         libc::pthread_attr_destroy(&mut attributes);
-        result == 0
+        started
     }
 }
 
@@ -141,25 +151,36 @@ fn round(ledger: &'static Ledger) -> Option<u64> {
 
 fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
     let Some((kind, address)) = ledger.address_of(wait.token) else {
-        return ledger.looked_after(wait.token);
+        return ledger.looked_after(wait);
     };
     if ledger.destroyer(wait.token).is_none_or(|(tid, _)| tid != wait.by.tid) {
-        return ledger.looked_after(wait.token);
-    }
-    match place_of(wait.by.tid, address, size_of_kind(kind)) {
-        Where::Ended => return ledger.destroy_left(wait.token),
-        // In the kernel, in a signal handler, or back already.
-        Where::Elsewhere => {
-            return ledger.looked_at(&Wait { next_at: now + LOOK_AGAIN, idle: 0, ..*wait });
-        }
-        Where::Waiting | Where::Unknown => {}
+        return ledger.looked_after(wait);
     }
     let waited = now.saturating_sub(wait.since);
+    let switches = match place_of(wait, address, size_of_kind(kind)) {
+        Where::Ended => return ledger.destroy_left(wait),
+        // In the kernel, in a signal handler, or back already.
+        Where::Elsewhere => {
+            let next_at = now + waited.clamp(LOOK_TWICE, LOOK_AGAIN);
+            let switches = switches(wait.by.tid).unwrap_or_default();
+            return ledger.looked_at(&Wait { next_at, idle: 0, switches, ..*wait });
+        }
+        Where::Waiting => switches(wait.by.tid).unwrap_or_default(),
+        Where::Unknown => 0,
+    };
+    let wait = &Wait { switches, ..*wait };
+    let rescues = settings::get().ack == AckMode::Rescue;
+    if waited < patience() || (wait.told == 0 && !rescues) {
+        let next_at = wait.since + patience().max(2 * waited);
+        if say_self_deadlock(ledger, &Wait { next_at, ..*wait }, now) || waited < patience() {
+            return;
+        }
+    }
     let mut seen = Wait { next_at: wait.since + 2 * waited.max(patience()), idle: 0, ..*wait };
     let mut handed = ledger.pair(wait.token);
     let Some(open) = ledger.open_now(wait.token) else { return };
     if open.events != 0 || open.completions != 0 {
-        if settings::get().ack == AckMode::Rescue {
+        if rescues {
             add(&mut handed, rescue(ledger, wait, &open, now));
             seen.next_at = now + LOOK_TWICE;
         } else if let Some(text) = waiting(ledger, wait.token, &wait.by, waited, &open, now) {
@@ -176,7 +197,7 @@ fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
         // An ack that our books have counted may be on its way still: only what does not change is a wait for nothing.
         seen.idle = wait.idle + 1;
         seen.next_at = now + LOOK_TWICE;
-        if wait.idle != 0 {
+        if wait.idle != 0 && wait.switches != 0 {
             release(ledger, &mut seen, (kind, address), now);
         }
     }
@@ -186,6 +207,19 @@ fn look_at(ledger: &'static Ledger, wait: &Wait, now: u64) {
         // acks is one that it waits for, so that it cannot go on before libibverbs has counted them.
         unsafe { hand_over(kind, std::ptr::with_exposed_provenance_mut(address), handed) };
     }
+}
+
+/// Speaks of a thread that took the events itself and waits for their acks, if it is one; it is looked at again when
+/// `seen` says.
+fn say_self_deadlock(ledger: &Ledger, seen: &Wait, now: u64) -> bool {
+    let open = ledger.open_now(seen.token);
+    let text = open.and_then(|open| self_deadlock(ledger, seen.token, &seen.by, &open, now));
+    if let Some(text) = &text {
+        let context = ledger.object_name(seen.token).map_or(0, |name| name.context.id);
+        tell::incident(ledger, What::DestroyWaits, context, seen.by.tid, text);
+    }
+    ledger.looked_at(&Wait { told: seen.told + u32::from(text.is_some()), ..*seen });
+    text.is_some()
 }
 
 fn add(handed: &mut Handed, more: Handed) {
@@ -199,7 +233,7 @@ fn release(ledger: &Ledger, seen: &mut Wait, (kind, address): (Kind, usize), now
     for number in 0..AT_ONCE {
         let before = switches(tid);
         // Only one that surely waits gets more than one in a row.
-        if number != 0 && (before.is_none() || place_of(tid, address, size_of_kind(kind)) != Where::Waiting) {
+        if number != 0 && syscall_of(tid, address, size_of_kind(kind)) != Some(Where::Waiting) {
             break;
         }
         let released = ledger.release_one(seen.token);
@@ -239,13 +273,6 @@ fn wait_for_switch(tid: u32, before: Option<u64>) -> bool {
     false
 }
 
-/// How often a thread went to sleep (proc(5), /proc/PID/task/TID/status).
-fn switches(tid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-    line.trim().parse().ok()
-}
-
 fn rescue(ledger: &Ledger, wait: &Wait, open: &OpenNow, now: u64) -> Handed {
     let mut events = Vec::new();
     while let Some(taken) = ledger.rescue_event(wait.token, None) {
@@ -267,19 +294,43 @@ enum Where {
     Elsewhere,
     /// It exists no more.
     Ended,
-    /// Nobody can say: /proc is not there.
+    /// There is no /proc: what it waits for can be told, but no held ack may go on.
     Unknown,
 }
 
-/// Asks the kernel (proc(5), /proc/PID/task/TID/syscall): libibverbs waits on a condition variable in the object.
-fn place_of(tid: u32, object: usize, size: usize) -> Where {
-    if tell::has_ended(tid) {
+fn place_of(wait: &Wait, object: usize, size: usize) -> Where {
+    if tell::has_ended(wait.by.tid) {
         return Where::Ended;
     }
-    let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")) else {
-        return Where::Unknown;
-    };
-    is_waiting(&text, object, size)
+    syscall_of(wait.by.tid, object, size).unwrap_or_else(|| sleeps_since(wait))
+}
+
+/// Asks the kernel (proc(5), /proc/PID/task/TID/syscall): libibverbs waits on a condition variable in the object. `None`
+/// where that cannot be read: without /proc, and in a program that has given up its rights.
+fn syscall_of(tid: u32, object: usize, size: usize) -> Option<Where> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
+    Some(is_waiting(&text, object, size))
+}
+
+/// The next best: it sleeps, and has not been awake since it was looked at before.
+fn sleeps_since(wait: &Wait) -> Where {
+    let Some(state) = status(wait.by.tid, "State:") else { return Where::Unknown };
+    if state.starts_with('S') && wait.switches != 0 && switches(wait.by.tid) == Some(wait.switches) {
+        Where::Waiting
+    } else {
+        Where::Elsewhere
+    }
+}
+
+/// A line of /proc/PID/task/TID/status (proc(5)).
+fn status(tid: u32, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+}
+
+/// How often a thread has gone to sleep.
+fn switches(tid: u32) -> Option<u64> {
+    status(tid, "voluntary_ctxt_switches:")?.parse().ok()
 }
 
 fn is_waiting(text: &str, object: usize, size: usize) -> Where {
@@ -324,10 +375,16 @@ mod tests {
                 }
             });
             let tid = receive.recv().unwrap();
-            while place_of(tid, address, 4) != Where::Waiting {
+            while syscall_of(tid, address, 4) != Some(Where::Waiting) {
                 std::thread::yield_now();
             }
-            assert_eq!(place_of(clock::tid(), address, 4), Where::Elsewhere);
+            assert_eq!(syscall_of(clock::tid(), address, 4), Some(Where::Elsewhere));
+            // Where the system call cannot be read, two looks have to find it asleep.
+            let by = Thread { tid, ..Default::default() };
+            let mut wait = Wait { by, ..Default::default() };
+            assert_eq!(sleeps_since(&wait), Where::Elsewhere);
+            wait.switches = switches(tid).unwrap();
+            assert_eq!(sleeps_since(&wait), Where::Waiting);
             object.store(1, SeqCst);
             futex(&object, libc::FUTEX_WAKE, 1, None);
         });

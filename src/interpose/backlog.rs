@@ -12,12 +12,12 @@ use crate::{clock, tell, watch};
 
 #[inline]
 pub(crate) fn look(ledger: &Ledger, context: usize, now: u64) {
-    if let Some((since, fd)) = ledger.backlog_suspected(context, now, watch::patience()) {
-        look_at(ledger, context, now, since, fd);
+    if let Some(fd) = ledger.look_for_backlog(context, now, watch::patience()) {
+        look_at(ledger, context, now, fd);
     }
 }
 
-/// At exit: what is queued now will never be read, but only what has been for a while is worth a line.
+/// At exit: the second look, perhaps, where there was a first one.
 pub(crate) fn look_at_all(ledger: &Ledger) {
     let now = clock::now();
     for context in ledger.open_contexts() {
@@ -26,8 +26,9 @@ pub(crate) fn look_at_all(ledger: &Ledger) {
 }
 
 #[cold]
-fn look_at(ledger: &Ledger, context: usize, now: u64, since: u64, fd: i32) {
-    if uncancelled(|| is_nonblocking(fd) && is_readable(fd)) {
+fn look_at(ledger: &Ledger, context: usize, now: u64, fd: i32) {
+    let queued = uncancelled(|| is_nonblocking(fd) && is_readable(fd));
+    if let Some(since) = ledger.backlog_found(context, now, queued) {
         let name = ledger.context_name(context);
         let text = lines::backlog(&name, now - since);
         tell::incident(ledger, What::Backlog, name.id, clock::tid(), &text);

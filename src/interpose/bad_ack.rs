@@ -3,7 +3,7 @@
 use ibv_sa_ledger::{Ack, AckMode, Fault, Handed, Ledger, What};
 use ibv_sa_report::lines;
 
-use crate::{clock, settings, tell, watch};
+use crate::{clock, settings, stderr, tell, watch};
 
 /// What becomes of the acks of one call.
 #[derive(Clone, Copy)]
@@ -39,23 +39,30 @@ fn tell_of(ledger: &Ledger, ack: &Ack, fault: Fault, event_type: Option<u32>) {
     if !tell::is_round(calls) && mode != AckMode::Abort {
         return;
     }
-    let Some(name) = ledger.object_name(ack.token) else { return };
     let held = match (mode, fault) {
-        (AckMode::Forward | AckMode::Abort, _) | (_, Fault::OtherKind) => 0,
+        (AckMode::Forward | AckMode::Abort, _) => 0,
         (_, Fault::NotOpen { given, good, .. }) => given - good,
-        (_, Fault::Destroyed { given }) => given,
+        (_, Fault::Destroyed { given } | Fault::OtherKind { given }) => given,
     };
     let me = clock::me();
-    let text = lines::bad_ack(&name, &tell::person(&me), event_type, fault, held, mode);
+    let name = ledger.object_name(ack.token);
+    let text = match &name {
+        Some(name) => lines::bad_ack(name, &tell::person(&me), event_type, fault, held, mode),
+        // Its place in the books went to another object in this moment.
+        None => format!("{} acknowledged an event of an object that is gone", tell::person(&me)),
+    };
+    if mode == AckMode::Abort {
+        // The last line is always said, however many there were.
+        stderr::say(&text);
+        // SAFETY: abort(3) has no preconditions.
+        unsafe { libc::abort() };
+    }
     if calls == 1 {
-        if let Some(place) = tell::incident(ledger, What::BadAck, name.context.id, me.tid, &text) {
+        let context = name.map_or(0, |name| name.context.id);
+        if let Some(place) = tell::incident(ledger, What::BadAck, context, me.tid, &text) {
             ledger.bad_acks_are(ack.token, place);
         }
     } else {
         tell::line(ledger, &format!("{text} (bad ack number {calls} of it)"));
-    }
-    if mode == AckMode::Abort {
-        // SAFETY: abort(3) has no preconditions.
-        unsafe { libc::abort() };
     }
 }

@@ -6,7 +6,8 @@ use ibv_sa_ledger::{AckMode, Destroying, Kind, Ledger, OpenNow, Sign, Taken, Thr
 use ibv_sa_report::lines::{self, CompletionsTaken, TakenBy};
 
 use crate::abi::*;
-use crate::boundary::bookkeeping;
+use crate::boundary::{bookkeeping, uncancelled};
+use crate::interpose::object::ident;
 use crate::interpose::{backlog, removal};
 use crate::{clock, settings, tell, watch};
 
@@ -21,69 +22,96 @@ pub(crate) fn size_of_kind(kind: Kind) -> usize {
     }
 }
 
-/// The acks that libibverbs itself has counted, of asynchronous and of completion events.
-pub(crate) trait Completed {
-    /// # Safety
-    /// The object is alive.
-    unsafe fn completed(self) -> (u32, u32);
-}
-
-macro_rules! completed {
-    ($($ty:ident => |$object:ident| $counts:expr;)*) => {$(
-        impl Completed for *mut $ty {
-            #[inline]
-            unsafe fn completed(self) -> (u32, u32) {
-                let $object = self;
-                $counts
-            }
+/// The acks that libibverbs itself has counted, of asynchronous and of completion events. Other threads may count at
+/// this moment: a value that is about to change is as good as the one before.
+///
+/// # Safety
+/// `object` is alive and of this kind.
+unsafe fn counted(kind: Kind, object: *mut c_void) -> (u32, u32) {
+    macro_rules! member {
+        ($ty:ident, $member:ident) => {
+            (&raw const (*object.cast::<$ty>()).$member).read_volatile()
+        };
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        match kind {
+            Kind::Qp => (member!(ibv_qp, events_completed), 0),
+            Kind::Srq => (member!(ibv_srq, events_completed), 0),
+            Kind::Wq => (member!(ibv_wq, events_completed), 0),
+            Kind::Cq => (member!(ibv_cq, async_events_completed), member!(ibv_cq, comp_events_completed)),
+            Kind::CompChannel => (0, 0),
         }
-    )*};
-}
-
-/// Other threads may count at this moment: a value that is about to change is as good as the one before.
-macro_rules! counted {
-    ($object:ident.$member:ident) => {
-        // SAFETY: alive, as the caller of `completed` promises.
-        unsafe { (&raw const (*$object).$member).read_volatile() }
-    };
-}
-
-completed! {
-    ibv_qp => |qp| (counted!(qp.events_completed), 0);
-    ibv_srq => |srq| (counted!(srq.events_completed), 0);
-    ibv_wq => |wq| (counted!(wq.events_completed), 0);
-    ibv_cq => |cq| (counted!(cq.async_events_completed), counted!(cq.comp_events_completed));
-    ibv_comp_channel => |_channel| (0, 0);
+    }
 }
 
 /// Returns acks that are to be handed over before the real destroy.
 ///
 /// # Safety
-/// `context` is open; it is the object's.
+/// `object` is alive and of this kind; `context` is open, and the object's.
 #[inline(never)]
 pub(crate) unsafe extern "C" fn begin(
     kind: Kind,
-    object: usize,
+    object: *mut c_void,
     context: *mut ibv_context,
-    events: u32,
-    completions: u32,
 ) -> Destroying {
     let mut destroying = Destroying::default();
     bookkeeping(|ledger| {
         let now = clock::now();
-        destroying = ledger.destroy_begins(kind, object, (events, completions), clock::tid(), now);
+        destroying = ledger.destroy_begins(kind, object.addr(), clock::tid(), now);
         if destroying.may_wait {
             // SAFETY: open, as the caller promises.
             let fd = unsafe { (*context).async_fd };
             if backlog::has_error(fd) {
                 let sign_of = "its async descriptor reports an error in";
                 removal::sign(ledger, context.addr(), Sign::PollError, sign_of);
-            } else {
+            }
+            // SAFETY: alive and of this kind, as the caller promises.
+            if unsafe { compare_books(ledger, &mut destroying, kind, object) } {
                 prepare(ledger, &mut destroying, now);
             }
         }
     });
     destroying
+}
+
+/// Compares our books of an object with libibverbs's own. False if they are not of the same object: then nothing in them
+/// is to be relied on.
+///
+/// # Safety
+/// As [`counted`].
+#[cold]
+unsafe fn compare_books(
+    ledger: &'static Ledger,
+    destroying: &mut Destroying,
+    kind: Kind,
+    object: *mut c_void,
+) -> bool {
+    /// Acks of other threads, between our books and libibverbs's, take microseconds.
+    const LOOKS: u32 = 50;
+    let handed = destroying.handed;
+    // SAFETY: as the caller promises.
+    let known = unsafe { ledger.ident(destroying.token).is_none_or(|known| known == ident(kind, object)) };
+    for _ in 0..if known { LOOKS } else { 0 } {
+        // SAFETY: as the caller promises.
+        let completed = unsafe { counted(kind, object) };
+        // What is about to be handed over is in our books already.
+        let completed = (completed.0 + handed.events, completed.1 + handed.completions);
+        let (events, completions) = ledger.drift(destroying.token, completed);
+        if events >= 0 && completions >= 0 {
+            destroying.silent |= events + completions > 0;
+            ledger.acked_around(destroying.token, (events as u32, completions as u32));
+            return true;
+        }
+        // SAFETY: sleeping has no preconditions.
+        uncancelled(|| unsafe { libc::usleep(20) });
+    }
+    ledger.disown(destroying.token, kind);
+    destroying.silent = true;
+    // Acks may be held that the object at this address needs.
+    let now = clock::now();
+    watch::look_after(ledger, destroying.token, clock::me(), now + watch::patience());
+    false
 }
 
 #[inline(never)]
@@ -119,29 +147,41 @@ fn prepare(ledger: &'static Ledger, destroying: &mut Destroying, now: u64) {
         rescue_own(ledger, destroying, &me, now);
     }
     let Some(open) = ledger.open_now(token) else { return };
-    let mut told = destroying.silent;
-    let own = open.listed.iter().find(|taken| taken.by.tid == me.tid).filter(|_| !told);
-    let own_completions = !told && open.completions != 0 && ledger.completions_all_by(token, me.tid);
-    if own.is_some() || own_completions {
-        let by = tell::person(&me);
-        let event = own.map(|taken| TakenBy {
-            event_type: taken.event_type,
-            by: Some(by.clone()),
-            age: now.saturating_sub(taken.at),
-        });
-        let completions = own_completions.then(|| (open.completions, now.saturating_sub(open.last.at)));
-        let text = lines::self_deadlock(&name, &by, event.as_ref(), completions);
-        tell::incident(ledger, What::DestroyWaits, name.context.id, me.tid, &text);
-        told = true;
+    if open.events == 0 && open.completions == 0 && open.held == 0 {
+        return;
     }
-    let waits = open.events != 0 || open.completions != 0;
-    let to_be_watched = waits || open.held != 0;
-    let unwatched = to_be_watched && !watch::look_after(ledger, token, me, now + watch::patience());
-    if unwatched && waits && !told {
-        // Nobody will be there to say it later.
-        let text = waiting(ledger, token, &me, 0, &open, now).unwrap_or_default();
+    // A thread that waits for itself is spoken of at once, but not before it is seen to wait.
+    let own = !destroying.silent && self_deadlock(ledger, token, &me, &open, now).is_some();
+    let first_look = now + if own { SOON } else { watch::patience() };
+    if watch::look_after(ledger, token, me, first_look) || destroying.silent {
+        return;
+    }
+    // Nobody will be there to say it later.
+    let text = self_deadlock(ledger, token, &me, &open, now)
+        .or_else(|| waiting(ledger, token, &me, 0, &open, now))
+        .unwrap_or_default();
+    if !text.is_empty() {
         tell::incident(ledger, What::DestroyWaits, name.context.id, me.tid, &text);
     }
+}
+
+/// Until a thread that waits for itself is spoken of, in nanoseconds.
+const SOON: u64 = 100_000_000;
+
+/// The line about a thread that destroys what it took an event of itself, if it did.
+pub(crate) fn self_deadlock(
+    ledger: &Ledger,
+    token: Token,
+    me: &Thread,
+    open: &OpenNow,
+    now: u64,
+) -> Option<String> {
+    let own = open.listed.iter().find(|taken| taken.by.tid == me.tid).map(|taken| taken_by(taken, now));
+    let completions = (open.completions != 0 && ledger.completions_all_by(token, me.tid))
+        .then(|| (open.completions, now.saturating_sub(open.last.at)));
+    let name = ledger.object_name(token)?;
+    (own.is_some() || completions.is_some())
+        .then(|| lines::self_deadlock(&name, &tell::person(me), own.as_ref(), completions))
 }
 
 /// Acknowledges for the program what the destroying thread took itself.

@@ -10,7 +10,7 @@ use crate::boundary::{bookkeeping, counting, errno};
 use crate::clock;
 use crate::forward::absent;
 use crate::interpose::context::{adopt, adopt_into};
-use crate::interpose::destroy::{self, Completed};
+use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::{backlog, removal};
 use crate::provider::real;
@@ -26,7 +26,7 @@ macro_rules! context_of {
 ///
 /// # Safety
 /// `object` is alive and of this kind.
-unsafe fn ident(kind: Kind, object: *mut c_void) -> Ident {
+pub(crate) unsafe fn ident(kind: Kind, object: *mut c_void) -> Ident {
     let (number, handle);
     // SAFETY: as the caller promises; these members do not change. An extended CQ or QP begins as a plain one does.
     unsafe {
@@ -129,11 +129,11 @@ macro_rules! destroys {
                 // SAFETY: the caller's promises are those that the real function asks for.
                 return unsafe { function($object) };
             }
-            // SAFETY: the caller passes a live object; after the call it may be gone.
-            let (context, (events, completions)) = unsafe { (context_of!($object), $object.completed()) };
-            let destroying =
-                // SAFETY: the context of a live object is open.
-                unsafe { destroy::begin(Kind::$kind, $object.addr(), context, events, completions) };
+            // SAFETY: the caller passes a live object, whose context is open; after the call it may be gone.
+            let (context, destroying) = unsafe {
+                let context = context_of!($object);
+                (context, destroy::begin(Kind::$kind, $object.cast(), context))
+            };
             if destroying.handed != Handed::default() {
                 // SAFETY: alive until the real destroy.
                 unsafe { hand_over(Kind::$kind, $object.cast(), destroying.handed) };

@@ -13,7 +13,7 @@ use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger};
 use crate::abi::*;
 use crate::boundary::bookkeeping;
 use crate::clock;
-use crate::interpose::destroy::{self, Completed};
+use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::object::created;
 use crate::settings;
@@ -182,8 +182,7 @@ trampolines! {
 unsafe fn wq_going(wq: *mut ibv_wq) -> (Destroying, *mut ibv_context) {
     // SAFETY: alive, as the caller promises.
     unsafe {
-        let (events, completions) = wq.completed();
-        let destroying = destroy::begin(Kind::Wq, wq.addr(), (*wq).context, events, completions);
+        let destroying = destroy::begin(Kind::Wq, wq.cast(), (*wq).context);
         if destroying.handed != Handed::default() {
             hand_over(Kind::Wq, wq.cast(), destroying.handed);
         }

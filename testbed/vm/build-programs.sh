@@ -9,9 +9,11 @@ target=${1:?usage: build-programs.sh DIR}
 source=$repo_dir/ctests/kernel
 flags=(-std=gnu11 -O1 -g -Wall -Wextra -Werror -pthread)
 mkdir -p "$target"
-for name in events extended_cq threads64 unsupported; do
+for name in demo_hang events extended_cq threads64 unsupported; do
     ${CC:-cc} "${flags[@]}" -o "$target/$name" "$source/$name.c" -libverbs
 done
-for name in exit_on_term await_disconnect; do
+${CC:-cc} "${flags[@]}" -o "$target/acks" "$source"/acks{,_scene}.c -libverbs
+for name in exit_on_term await_disconnect device_gone; do
     ${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/$name.so" "$source/$name.c"
 done
+${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/acks_plugin.so" "$source/acks_plugin.c" -libverbs

@@ -13,12 +13,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import ack_judge
 import checks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Programs that poll without end take a processor each: two such checks at a time would only disturb each other.
 PARALLEL = 1
-PROGRAMS = ("events", "extended_cq", "threads64", "unsupported", "exit_on_term.so", "await_disconnect.so")
+# Checks of destroys that hang mostly sleep.
+CROWD = 16
+PROGRAMS = ("acks", "acks_plugin.so", "device_gone.so", "events", "extended_cq", "threads64", "unsupported", "exit_on_term.so", "await_disconnect.so")
 
 # What differs from run to run: measured times and rates, numbers and addresses that the kernel hands out.
 MASKS = [
@@ -97,11 +100,6 @@ class Report:
         self.async_acked = report["async_acks"]
 
 
-def same_names(events):
-    """Event types that only newer versions name are compared by number."""
-    return {{"DEVICE_SPEED_CHANGE": "event 20"}.get(name, name): count for name, count in events.items() if count}
-
-
 class Verdict:
     """Collects what is wrong with one check."""
 
@@ -128,7 +126,14 @@ class Verdict:
     def complete(self):
         return set(self.runs) == set(self.check["modes"])
 
+    @staticmethod
+    def read_report(text):
+        return json.loads(text)
+
     def judge(self):
+        if self.check["kind"] == "acks":
+            ack_judge.judge(self, self.check["expect"]["program"])
+            return
         for role, expect in self.check["expect"].items():
             processes = {mode: run[role] for mode, run in self.runs.items() if role in run}
             if set(processes) != set(self.check["modes"]):
@@ -153,6 +158,10 @@ class Verdict:
                 )
         for stream in ("out", "err"):
             without, with_shim = masked(plain[stream]), masked(processes["shim"][stream])
+            for line in self.check.get("says", []) if stream == "err" else []:
+                with_shim, times = re.subn(rf"^ibv_sa\[\d+\]: {line}\n", "", with_shim, flags=re.MULTILINE)
+                if times != 1:
+                    self.wrong(f"{role}: {times} times, should be once, on standard error: {line}")
             if self.check.get("any_order"):
                 without, with_shim = ("\n".join(sorted(text.splitlines())) for text in (without, with_shim))
             if without != with_shim:
@@ -184,10 +193,10 @@ class Verdict:
         expect = dict(expect)
         if "printed" in expect:
             for key, value in expect.pop("printed")(process["out"]).items():
-                if key in expect and same_names(expect[key]) != same_names(value):
+                if key in expect and checks.same_names(expect[key]) != checks.same_names(value):
                     self.wrong(f"{who}: the program itself counted {key} {value}, should be {expect[key]}")
                 expect[key] = value
-        got = same_names(report.async_got)
+        got = checks.same_names(report.async_got)
         if "success" in expect:
             self.equal(f"{who}: successful completions", report.polled - report.failed, expect["success"])
         if "polled" in expect:
@@ -201,7 +210,7 @@ class Verdict:
         if expect.get("some_events") and report.comp_got == 0:
             self.wrong(f"{who}: no completion events")
         if "async" in expect:
-            self.equal(f"{who}: asynchronous events", got, same_names(expect["async"]))
+            self.equal(f"{who}: asynchronous events", got, checks.same_names(expect["async"]))
         for name, least in expect.get("at_least", {}).items():
             if got.get(name, 0) < least:
                 self.wrong(f"{who}: {name}: {got.get(name, 0)}, should be at least {least}")
@@ -259,7 +268,8 @@ def check_version(version, arguments):
     with tempfile.TemporaryDirectory(prefix="ibv_sa-check-") as directory:
         plan_file = os.path.join(directory, "plan.json")
         with open(plan_file, "w", encoding="utf-8") as file:
-            json.dump({"parallel": PARALLEL, "checks": [{k: v for k, v in check.items() if k != "expect"} for check in plan]}, file)
+            shown = [{key: value for key, value in check.items() if key != "expect"} for check in plan]
+            json.dump({"parallel": PARALLEL, "crowd": CROWD, "checks": shown}, file)
         files = [plan_file, os.path.join(HERE, "guest", "runner.py"), *(os.path.join(arguments.programs, name) for name in PROGRAMS)]
         # The name in the VM is fixed, whatever library is tested.
         shim = os.path.join(directory, "libibv_sa.so.1")

@@ -3,7 +3,8 @@
 #
 # Runs unmodified RDMA programs on Soft-RoCE in a VM, without and with libibv_sa.so.1 preloaded: exit status
 # and output must be equal, and the counts in the shim's reports must equal counts made by others: what
-# the programs were asked to do, what strace saw them read, what was injected into them.
+# the programs were asked to do, what strace saw them read, what was injected into them. Programs with missing,
+# surplus and late acks must hang without it and be explained or protected with it.
 #   --version  rdma-core version in the VM; may be given several times; default: 44, 56 and 65
 #   --soak     full counts and times
 #   --only     only checks whose name matches

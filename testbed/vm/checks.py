@@ -1,7 +1,8 @@
 """The checks that check.py runs: which programs, what they are asked to do, and what must be counted.
 
 Every check is one dictionary that guest/runner.py carries out in the VM, plus its expectation under
-"expect": for each role ("program", "client", "server") a dictionary with any of
+"expect" (that of the kind "acks" is in ack_checks.py): for each role ("program", "client", "server") a
+dictionary with any of
     success      successful completions polled, exactly (extended CQs included)
     polled       (lowest, highest) number of completions polled
     failed       completions with an error
@@ -10,9 +11,12 @@ Every check is one dictionary that guest/runner.py carries out in the VM, plus i
     async        asynchronous events by name
     printed      a function that finds in the program's own output a dictionary of the above
     balanced     all objects destroyed, all contexts closed
+"says" lists the lines (regular expressions) that the shim alone prints.
 """
 
 import re
+
+import ack_checks
 
 ADDRESS = "10.9.0.1"
 ADDRESS6 = "fd00:9::1"
@@ -25,6 +29,11 @@ EVENTS = {
     12: "PKEY_CHANGE", 13: "SM_CHANGE", 14: "SRQ_ERR", 15: "SRQ_LIMIT_REACHED", 16: "QP_LAST_WQE_REACHED",
     17: "CLIENT_REREGISTER", 18: "GID_CHANGE",
 }  # fmt: skip
+
+
+def same_names(events):
+    """Event types that only newer versions name are compared by number."""
+    return {{"DEVICE_SPEED_CHANGE": "event 20"}.get(name, name): count for name, count in events.items() if count}
 
 
 def watched_events(output):
@@ -226,6 +235,7 @@ class Plan:
             ready="holding", actions=[{"inject": injected, "settle": 0.3}], end="eof", alone=True, restore=[], has_events=True,
             # The kernel passes events of ports and of objects on by different ways.
             any_order=True,
+            says=[r"rxe0 \(context 1\): the device has failed or is gone: DEVICE_FATAL was read by thread \d+ \(events\)"],
         )  # fmt: skip
 
     def natural_events(self):
@@ -279,4 +289,5 @@ def make_plan(version, soak):
     plan.failures()
     plan.watchers()
     plan.threads()
+    ack_checks.add_to(plan)
     return plan.checks

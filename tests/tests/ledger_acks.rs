@@ -344,7 +344,7 @@ fn an_ack_of_another_kind_of_event() {
             let (outcome, report) = finishes(run_ledger("wrong_kind", &[form, number], Some(flavour)));
             outcome.assert_says(&[&format!(
                 "ibv_ack_async_event: {{object}}: {{thread}} acknowledged {name}, which is no event of a {}; the ack is \
-                 dropped: ack the event as ibv_get_async_event filled it in",
+                 held back: ack the event as ibv_get_async_event filled it in",
                 words(form).kind
             )]);
             assert_eq!(report["acks"]["bad"], 1, "{report:#}");

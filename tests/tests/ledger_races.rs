@@ -2,7 +2,7 @@
 
 use ibv_sa_tests::FLAVOURS;
 use ibv_sa_tests::ledger::{
-    KINDS, all_at_once, ledger_library, near, pairs, run_ledger, took_itself, waits_for, with_report, words,
+    KINDS, all_at_once, ledger_library, near, pairs, run_ledger, waits_for, with_report, words,
 };
 
 /// What takes its time in the kernel does not wait for acks: nothing is said, and no held ack goes on.
@@ -18,8 +18,8 @@ fn a_destroy_that_takes_long() {
         let (outcome, _) = run(&[form, "0", "1700", "1200"]);
         let outcome = outcome.assert_ok();
         near(outcome.number("waited"), 1.7, &outcome);
-        let own = took_itself(&words(form), "thread");
-        outcome.assert_says(&[&own]);
+        // It came while the destroy was in the kernel, which then waited for nothing.
+        outcome.assert_says(&[]);
     });
 }
 

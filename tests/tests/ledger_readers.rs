@@ -44,7 +44,7 @@ fn an_edge_triggered_reader_leaves_events_behind() {
 
 #[test]
 fn no_events_are_left_behind() {
-    all_at_once(pairs(&["drained", "blocking", "late", "quick"], &FLAVOURS), |(how, flavour)| {
+    all_at_once(pairs(&["drained", "blocking", "late", "late2", "quick"], &FLAVOURS), |(how, flavour)| {
         let (outcome, report) = with_report(run_ledger("backlog", &[how], Some(flavour)));
         outcome.assert_ok().assert_says(&[]);
         assert_eq!(incidents(&report, "backlog").len(), 0, "{report:#}");

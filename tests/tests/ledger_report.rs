@@ -200,7 +200,7 @@ fn the_report_agrees_with_itself_and_the_lines() {
 #[test]
 fn the_schema_demands_every_field() {
     let (_, report) =
-        with_report(run_ledger("exit_waiting", &["qp", "1200", "exit"], Some(Flavour::Release)));
+        with_report(run_ledger("exit_waiting", &["qp", "2500", "exit"], Some(Flavour::Release)));
     assert!(is_valid(&report), "{report:#}");
     let pointers =
         ["", "/acks", "/contexts/0", "/contexts/0/objects/0", "/contexts/0/objects/0/open/0", "/incidents/0"];

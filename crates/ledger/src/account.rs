@@ -26,7 +26,8 @@ pub(crate) struct Account {
     pub(crate) released: AtomicU32,
     pub(crate) rescued: AtomicU32,
     pub(crate) swallowed: AtomicU32,
-    spare: AtomicU32,
+    /// Acks that libibverbs has counted and that did not come from here, when last looked at.
+    around: AtomicU32,
 }
 
 /// What is to be done with acks.
@@ -54,7 +55,7 @@ impl Account {
             released: AtomicU32::new(0),
             rescued: AtomicU32::new(0),
             swallowed: AtomicU32::new(0),
-            spare: AtomicU32::new(0),
+            around: AtomicU32::new(0),
         }
     }
 
@@ -69,11 +70,16 @@ impl Account {
     /// The program gives `number` acks.
     pub(crate) fn ack(&self, number: u32) -> Split {
         let good = self.take_open(number);
-        let swallowed = take(&self.owed, number - good);
+        Split { good, ..self.ack_late(number - good) }
+    }
+
+    /// The program gives `number` acks of an object that is gone.
+    pub(crate) fn ack_late(&self, number: u32) -> Split {
+        let swallowed = take(&self.owed, number);
         if swallowed != 0 {
             self.swallowed.fetch_add(swallowed, Relaxed);
         }
-        Split { good, swallowed, surplus: number - good - swallowed }
+        Split { good: 0, swallowed, surplus: number - swallowed }
     }
 
     /// Closes up to `number` open events, whose acks the caller then passes on.
@@ -139,10 +145,17 @@ impl Account {
         released
     }
 
+    /// So many acks went around us.
+    pub(crate) fn acked_around(&self, number: u32) {
+        self.around.store(number, Relaxed);
+    }
+
     /// Closes up to `number` open events on the program's behalf; their acks are to be passed on, and the program's
-    /// own, should they come, go nowhere.
+    /// own, should they come, go nowhere. Those that may be acknowledged already are left alone.
     pub(crate) fn rescue(&self, number: u32) -> u32 {
-        let rescued = self.take_open(number);
+        let around = u64::from(self.around.load(Relaxed));
+        let open = self.open.load(SeqCst).saturating_sub(around).min(u32::MAX.into()) as u32;
+        let rescued = self.take_open(number.min(open));
         self.rescued.fetch_add(rescued, Relaxed);
         self.owed.fetch_add(rescued, SeqCst);
         rescued
@@ -168,6 +181,7 @@ impl Account {
             &self.released,
             &self.rescued,
             &self.swallowed,
+            &self.around,
         ] {
             sum.store(0, Relaxed);
         }
@@ -189,13 +203,11 @@ impl Account {
 
 /// Three threads look for each other's writes: one reads an event, one holds an ack, one begins a destroy. Each writes,
 /// comes here, and then looks; so the last one sees what the others wrote.
+///
+/// All of these accesses are sequentially consistent, which says it already; loom takes them for less, and needs a fence.
 pub(crate) fn after_write() {
-    if cfg!(all(target_arch = "x86_64", not(loom))) {
-        // Each of the writes was an atomic exchange or addition, which is a full barrier here.
-        std::sync::atomic::compiler_fence(SeqCst);
-    } else {
-        fence(SeqCst);
-    }
+    #[cfg(loom)]
+    loom::sync::atomic::fence(SeqCst);
 }
 
 /// Takes up to `number` out of `sum`.

@@ -60,7 +60,10 @@ pub enum Fault {
         given: u32,
     },
     /// The object at that address is of another kind than the event's.
-    OtherKind,
+    OtherKind {
+        /// Acks given in this call.
+        given: u32,
+    },
 }
 
 /// What is to be done with an ack.
@@ -121,7 +124,7 @@ impl Ledger {
                 got.other_reader = first.then_some(before);
             }
             entry.fd.store(fd as u32, Relaxed);
-            entry.last_got_at.store(at, Relaxed);
+            entry.got_until(at);
             got.first_fatal = event_type == DEVICE_FATAL && entry.sign(Sign::DeviceFatal);
         }
         let object = Kind::of_event(event_type)
@@ -164,7 +167,7 @@ impl Ledger {
         at: u64,
     ) -> Got {
         let mut got = Got::default();
-        let known = self.live_object(cq);
+        let known = self.live_object(Kind::Cq, cq);
         let Some(object) = known.or_else(|| self.object_or_foreign(Kind::Cq, cq, context, at)) else {
             self.device_tally(context).comp_got.fetch_add(1, Relaxed);
             return got;
@@ -253,8 +256,8 @@ impl Ledger {
         }
         if object.kind() != kind {
             account.bad.fetch_add(number, Relaxed);
-            ack.fault = Some(Fault::OtherKind);
-            ack.forward = if mode.holds() { 0 } else { number };
+            ack.fault = Some(Fault::OtherKind { given: number });
+            self.hold_or_pass(account, number, mode, &mut ack);
             return ack;
         }
         let acked = account.acked.load(Relaxed);
@@ -286,8 +289,7 @@ impl Ledger {
         mode: AckMode,
         gone: bool,
     ) -> Ack {
-        account.settle();
-        let split = account.ack(number);
+        let split = account.ack_late(number);
         if split.surplus == 0 {
             return ack;
         }

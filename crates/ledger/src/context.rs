@@ -41,6 +41,8 @@ pub(crate) struct Context {
     pub(crate) fd: AtomicU32,
     /// When the last asynchronous event was read; 0 once a read said that there is no more.
     pub(crate) last_got_at: AtomicU64,
+    /// When events were first found queued since then, or 0.
+    pub(crate) queued_at: AtomicU64,
     /// When it was met.
     pub(crate) seen_at: AtomicU64,
     /// Objects of which there was something to say and whose places were used again.
@@ -69,6 +71,7 @@ impl Context {
             two_readers_told: AtomicU32::new(0),
             fd: AtomicU32::new(0),
             last_got_at: AtomicU64::new(0),
+            queued_at: AtomicU64::new(0),
             seen_at: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
             tally: Tally::new(),
@@ -87,7 +90,13 @@ impl Context {
         self.reader.store(0, Relaxed);
         self.named.forget();
         self.two_readers_told.store(0, Relaxed);
-        self.last_got_at.store(0, Relaxed);
+        self.got_until(0);
+    }
+
+    /// An event was read at this time, or, with 0, all were.
+    pub(crate) fn got_until(&self, at: u64) {
+        self.last_got_at.store(at, Relaxed);
+        self.queued_at.store(0, Relaxed);
     }
 
     /// Notes a sign; true if it is new.

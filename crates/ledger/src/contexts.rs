@@ -204,19 +204,38 @@ impl Ledger {
     /// A read said that no event is queued.
     pub fn events_drained(&self, context: usize) {
         if let Some(entry) = self.context(context) {
-            entry.last_got_at.store(0, Relaxed);
+            entry.got_until(0);
         }
     }
 
-    /// Whether events may lie unread: the last read got one, and that is at least `age` nanoseconds ago. Says when,
-    /// and the descriptor. Each such read is asked about once.
+    /// Whether it is time to look whether events lie unread: the last read got one, and for `age` nanoseconds nothing was
+    /// read, or nothing was read since they were found queued. Says the descriptor.
     #[inline]
-    pub fn backlog_suspected(&self, context: usize, now: u64, age: u64) -> Option<(u64, i32)> {
+    pub fn look_for_backlog(&self, context: usize, now: u64, age: u64) -> Option<i32> {
         let entry = self.context(context)?;
-        let at = entry.last_got_at.load(Relaxed);
-        let due = at != 0 && now.saturating_sub(at) >= age;
-        let asked = due && entry.last_got_at.compare_exchange(at, 0, Relaxed, Relaxed).is_ok();
-        asked.then(|| (at, entry.fd.load(Relaxed) as i32))
+        let got = entry.last_got_at.load(Relaxed);
+        let since = entry.queued_at.load(Relaxed).max(got);
+        (got != 0 && now.saturating_sub(since) >= age).then(|| entry.fd.load(Relaxed) as i32)
+    }
+
+    /// That look found events queued or not. The second look in a row that finds some says since when: one alone may
+    /// have found events that have just come.
+    pub fn backlog_found(&self, context: usize, now: u64, queued: bool) -> Option<u64> {
+        let entry = self.context(context)?;
+        if !queued {
+            entry.got_until(0);
+            return None;
+        }
+        match entry.queued_at.load(Relaxed) {
+            0 => {
+                entry.queued_at.store(now, Relaxed);
+                None
+            }
+            since => {
+                entry.got_until(0);
+                Some(since)
+            }
+        }
     }
 
     /// Addresses of the contexts that are open.

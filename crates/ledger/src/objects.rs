@@ -1,12 +1,12 @@
 //! Objects in the books.
 
-use crate::account::after_write;
+use crate::account::{Account, after_write};
 use crate::counts::Tally;
 use crate::events::Kind;
 use crate::object::{Ident, Object};
 use crate::open::{Taken, Thread};
 use crate::sync::*;
-use crate::table::{ALIVE, DEAD, Entry, FOREIGN};
+use crate::table::{ALIVE, Entry, FOREIGN};
 use crate::waits::{Token, Wait};
 use crate::{ContextName, Ledger, NO_DEVICE};
 
@@ -56,9 +56,8 @@ pub struct Destroying {
     pub handed: Handed,
     /// Whether it may come to wait: events are open, or acks are held.
     pub may_wait: bool,
-    /// Nothing can be said of it before it has waited: the device is gone, and it will not wait; or libibverbs has
-    /// counted at least as many acks as events were got here, and what is open may be acknowledged already, by a way
-    /// that does not lead past us.
+    /// Nothing is to be said of it before it has waited for long: the device is gone, and it will not wait; or what is
+    /// open may be acknowledged already, by a way that does not lead past us.
     pub silent: bool,
 }
 
@@ -139,7 +138,9 @@ impl Ledger {
             object.describe(kind, self.home(context), None, at, true);
         };
         let place = match self.objects.find(address) {
-            Some(place) if self.objects.at(place).head().state() == DEAD => {
+            // Dead, or destroyed around us: what an event is about is alive, and of the event's kind.
+            Some(place) if !self.objects.at(place).is_live(kind) => {
+                self.open_events.forget(address);
                 self.objects.succeed((place, address), FOREIGN, |old| self.retire(old), fill);
                 self.objects.find(address)
             }
@@ -164,16 +165,8 @@ impl Ledger {
         }
     }
 
-    /// A destroy begins. `completed` are the acks that libibverbs has counted itself, of asynchronous and of
-    /// completion events (modulo 2^32).
-    pub fn destroy_begins(
-        &self,
-        kind: Kind,
-        address: usize,
-        completed: (u32, u32),
-        by: u32,
-        now: u64,
-    ) -> Destroying {
+    /// A destroy begins, by the thread `by`.
+    pub fn destroy_begins(&self, kind: Kind, address: usize, by: u32, now: u64) -> Destroying {
         let Some(place) = self.objects.find(address) else { return Destroying::default() };
         let object = self.objects.at(place);
         let generation = object.head().generation();
@@ -181,21 +174,51 @@ impl Ledger {
         self.objects.revive(place, generation);
         let token = Token { place: place as u32 + 1, generation };
         if object.kind() != kind {
-            return Destroying { token, ..Default::default() };
+            // Another object lives here than the one that we know, which was destroyed around us.
+            self.disown(token, kind);
         }
         let gone = self.context_of(object.home()).is_some_and(|context| context.is_gone());
-        let acked_around = [(&object.events, completed.0), (&object.completions, completed.1)]
-            .into_iter()
-            .all(|(account, completed)| {
-                let got = account.got.load(Relaxed) as u32;
-                account.open.load(Relaxed) == 0 || completed.wrapping_sub(got) as i32 >= 0
-            });
         object.destroy_since.store(now, Relaxed);
         object.destroyer.store(by, SeqCst);
         after_write();
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
         self.close_paired(object, handed.events);
-        Destroying { token, handed, may_wait: object.may_wait(), silent: gone || acked_around }
+        Destroying { token, handed, may_wait: object.may_wait(), silent: gone }
+    }
+
+    /// What the books have of an object turns out to be of another one, which lived at its address before. All that is
+    /// kept of it are acks that are held: they may be needed.
+    pub fn disown(&self, token: Token, kind: Kind) {
+        let Some(object) = self.object(token) else { return };
+        object.head().turn(token.generation, ALIVE, FOREIGN);
+        object.describe(kind, object.home(), None, object.seen_at.load(Relaxed), true);
+        object.events.settle();
+        object.completions.settle();
+        self.open_events.forget(object.head().address());
+    }
+
+    /// What people know it by, if its birth was seen.
+    pub fn ident(&self, token: Token) -> Option<Ident> {
+        self.object(token)?.ident()
+    }
+
+    /// By how much the acks that libibverbs has counted of an object exceed those that went to it from here, of
+    /// asynchronous and of completion events. Less than none: some are on their way, or it is another object than the
+    /// one in the books.
+    pub fn drift(&self, token: Token, completed: (u32, u32)) -> (i32, i32) {
+        let Some(object) = self.object(token) else { return (0, 0) };
+        let drift = |account: &Account, completed: u32| {
+            completed.wrapping_sub(account.acked.load(Relaxed) as u32) as i32
+        };
+        (drift(&object.events, completed.0), drift(&object.completions, completed.1))
+    }
+
+    /// So many acks went to libibverbs around us: as many events that are open here may be acknowledged already.
+    pub fn acked_around(&self, token: Token, (events, completions): (u32, u32)) {
+        if let Some(object) = self.object(token) {
+            object.events.acked_around(events);
+            object.completions.acked_around(completions);
+        }
     }
 
     /// The destroy returned; `context` is where the object belonged.
@@ -231,13 +254,7 @@ impl Ledger {
 
     /// The object at this place is gone, unless the place has begun another life.
     pub(crate) fn bury_object(&self, place: usize, generation: u32) {
-        let object = self.objects.at(place);
-        let address = object.head().address();
-        if self.objects.bury(place, generation) {
-            object.events.settle();
-            object.completions.settle();
-            self.open_events.forget(address);
-        }
+        self.objects.bury(place, generation);
     }
 
     /// The object behind a token, unless it has begun another life.
@@ -290,7 +307,7 @@ impl Ledger {
     pub fn look_after(&self, token: Token, by: Thread, first_look: u64) -> bool {
         let Some(object) = self.object(token) else { return false };
         let since = object.destroy_since.load(Relaxed);
-        self.waits.add(&Wait { token, by, since, next_at: first_look, told: 0, idle: 0 })
+        self.waits.add(&Wait { token, by, since, next_at: first_look, ..Default::default() })
     }
 
     /// The thread that destroys an object now, and since when.
@@ -311,16 +328,17 @@ impl Ledger {
     }
 
     /// A destroy is not to be looked after any more: it has returned.
-    pub fn looked_after(&self, token: Token) {
-        self.waits.remove(token);
+    pub fn looked_after(&self, wait: &Wait) {
+        self.waits.drop(wait);
     }
 
     /// The destroying thread is gone without having come back: it was cancelled, or jumped out.
-    pub fn destroy_left(&self, token: Token) {
-        if let Some(object) = self.object(token) {
-            object.destroyer.store(0, SeqCst);
+    pub fn destroy_left(&self, wait: &Wait) {
+        if let Some(object) = self.object(wait.token) {
+            // Another thread may have come to destroy it since.
+            let _ = object.destroyer.compare_exchange(wait.by.tid, 0, SeqCst, Relaxed);
         }
-        self.waits.remove(token);
+        self.waits.drop(wait);
     }
 
     /// Open events and held acks that have come to meet.
@@ -356,12 +374,15 @@ impl Ledger {
     /// which.
     pub fn rescue_event(&self, token: Token, tid: Option<u32>) -> Option<Taken> {
         let object = self.object(token)?;
-        let taken = self.open_events.take(object.head().address(), tid)?;
-        let rescued = object.events.rescue(1) == 1;
-        if rescued {
-            object.count_acked(taken.event_type);
+        let address = object.head().address();
+        let taken = self.open_events.take(address, tid)?;
+        if object.events.rescue(1) == 0 {
+            // It may be acknowledged already: still open, for all that is known here.
+            self.open_events.add(address, &taken);
+            return None;
         }
-        rescued.then_some(taken)
+        object.count_acked(taken.event_type);
+        Some(taken)
     }
 
     /// Closes, for the program, all asynchronous events that are left, of which there are no details; says how many.
@@ -381,16 +402,16 @@ impl Ledger {
 
     /// A poll of `cq` returned `number` completions, `failed` of them with an error status.
     pub fn polled(&self, cq: usize, context: usize, number: u32, failed: u32) {
-        match self.live_object(cq).or_else(|| self.object_or_foreign(Kind::Cq, cq, context, 0)) {
+        match self.live_object(Kind::Cq, cq).or_else(|| self.object_or_foreign(Kind::Cq, cq, context, 0)) {
             Some(object) => object.traffic.count(number, failed),
             // No count is lost: the device's own counters take it, on a line that threads share.
             None => self.device_tally(context).traffic.count(number, failed),
         }
     }
 
-    pub(crate) fn live_object(&self, address: usize) -> Option<&Object> {
+    pub(crate) fn live_object(&self, kind: Kind, address: usize) -> Option<&Object> {
         let object = self.objects.at(self.objects.find(address)?);
-        matches!(object.head().state(), ALIVE | FOREIGN).then_some(object)
+        object.is_live(kind).then_some(object)
     }
 
     pub(crate) fn device_tally(&self, context: usize) -> &Tally {
@@ -417,6 +438,10 @@ impl Ledger {
 }
 
 impl Object {
+    fn is_live(&self, kind: Kind) -> bool {
+        matches!(self.head().state(), ALIVE | FOREIGN) && self.kind() == kind
+    }
+
     pub(crate) fn held(&self) -> u32 {
         self.events.held().saturating_add(self.completions.held())
     }

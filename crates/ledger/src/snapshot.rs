@@ -1,5 +1,6 @@
 //! The books at one moment, as plain values.
 
+use crate::account::Account;
 use crate::context::Context;
 use crate::counts::{AckCounts, EventSums, Tally};
 use crate::events::{KINDS, Kind};
@@ -358,6 +359,7 @@ impl Ledger {
         }
         // Another object may live at the address of a dead one.
         let destroyed = object.head().state() == DEAD;
+        let still = |account: &Account| if destroyed { 0 } else { account.open.load(Relaxed) };
         let open = if destroyed { Vec::new() } else { self.open_events.list(object.head().address()) };
         context.objects.push(ObjectSnapshot {
             kind: object.kind(),
@@ -368,9 +370,9 @@ impl Ledger {
             async_acks: object.events.acked.load(Relaxed),
             traffic: traffic_of(object),
             acks,
-            open_unlisted: object.events.open.load(Relaxed).saturating_sub(open.len() as u64),
+            open_unlisted: still(&object.events).saturating_sub(open.len() as u64),
             open,
-            open_completions: object.completions.open.load(Relaxed),
+            open_completions: still(&object.completions),
             first_completion: Taken {
                 by: object.named.known(object.first_by.load(Relaxed)),
                 at: object.first_at.load(Relaxed),

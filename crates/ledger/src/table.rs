@@ -15,6 +15,8 @@ pub(crate) const ALIVE: u32 = 2;
 pub(crate) const FOREIGN: u32 = 3;
 /// Destroyed or closed; nothing new was seen at its address.
 pub(crate) const DEAD: u32 = 4;
+/// Dead, and its place is being taken for another address.
+const TAKEN: u32 = 5;
 
 /// Words of the index: 0 is empty, this was in use, any other is the place of an entry plus 1.
 const REMOVED: u32 = u32::MAX;
@@ -64,7 +66,7 @@ impl Head {
     fn claim(&self, address: usize) -> Option<u32> {
         loop {
             let life = self.life.load(Acquire);
-            if life as u32 == CLAIMED || self.address() != address {
+            if matches!(life as u32, CLAIMED | TAKEN) || self.address() != address {
                 return None;
             }
             let claimed = life & !0xffff_ffff | u64::from(CLAIMED);
@@ -147,7 +149,8 @@ impl<E: Entry, const N: usize, const WORDS: usize> Table<E, N, WORDS> {
                 REMOVED => {}
                 word => {
                     let place = word as usize - 1;
-                    if self.entries[place].head().address() == address {
+                    let head = self.entries[place].head();
+                    if head.address() == address && head.state() != TAKEN {
                         return Some(place);
                     }
                 }
@@ -256,7 +259,10 @@ impl<E: Entry, const N: usize, const WORDS: usize> Table<E, N, WORDS> {
     /// All entries, dead ones too, with their places.
     pub(crate) fn entries_with_place(&self) -> impl Iterator<Item = (usize, &E)> {
         let used = (self.used.load(Acquire) as usize).min(N);
-        self.entries[..used].iter().enumerate().filter(|(_, entry)| entry.head().state() > CLAIMED)
+        self.entries[..used]
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| matches!(entry.head().state(), ALIVE | FOREIGN | DEAD))
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = &E> {
@@ -286,7 +292,7 @@ impl<E: Entry, const N: usize, const WORDS: usize> Table<E, N, WORDS> {
             let place = self.cursor.fetch_add(1, Relaxed) as usize % used;
             let entry = &self.entries[place];
             let head = entry.head();
-            if head.state() == DEAD && head.turn(head.generation(), DEAD, CLAIMED) {
+            if head.state() == DEAD && head.turn(head.generation(), DEAD, TAKEN) {
                 self.dead.fetch_sub(1, Relaxed);
                 let address = head.address();
                 if address != 0 {

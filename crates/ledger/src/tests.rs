@@ -18,7 +18,7 @@ fn created(books: &Ledger, kind: Kind, address: usize, context: usize) {
 }
 
 fn destroyed(books: &Ledger, kind: Kind, address: usize, context: usize) {
-    let destroying = books.destroy_begins(kind, address, (0, 0), 7, 1);
+    let destroying = books.destroy_begins(kind, address, 7, 1);
     books.destroy_ended(&destroying, kind, context, true, false);
 }
 
@@ -69,7 +69,7 @@ fn a_close_that_fails_leaves_the_context_open() {
     let closing = books.context_closing(0x1000);
     books.context_close_ended(closing, false);
     assert!(books.knows_context(0x1000));
-    assert!(books.live_object(0x2000).is_some());
+    assert!(books.live_object(Kind::Qp, 0x2000).is_some());
     assert_eq!(books.snapshot().devices[0].closed, 0);
 }
 
@@ -82,8 +82,8 @@ fn a_close_buries_the_objects_of_its_context_only() {
     }
     let closing = books.context_closing(0x1000);
     books.context_close_ended(closing, true);
-    assert!(books.live_object(0x1100).is_none());
-    assert!(books.live_object(0x2100).is_some());
+    assert!(books.live_object(Kind::Qp, 0x1100).is_none());
+    assert!(books.live_object(Kind::Qp, 0x2100).is_some());
 }
 
 #[test]
@@ -271,11 +271,11 @@ fn an_address_used_again_is_another_object() {
     created(books, Kind::Cq, 0x9000, 0x1000);
     books.polled(0x9000, 0x1000, 3, 0);
     // While the destroy of the old one returns, another thread has the new one already.
-    let destroying = books.destroy_begins(Kind::Cq, 0x9000, (0, 0), 7, 1);
+    let destroying = books.destroy_begins(Kind::Cq, 0x9000, 7, 1);
     created(books, Kind::Cq, 0x9000, 0x2000);
     books.polled(0x9000, 0x2000, 5, 0);
     books.destroy_ended(&destroying, Kind::Cq, 0x1000, true, false);
-    assert!(books.live_object(0x9000).is_some());
+    assert!(books.live_object(Kind::Cq, 0x9000).is_some());
     let devices = books.snapshot().devices;
     assert_eq!(devices[0].traffic, Traffic { polled: 3, ..Default::default() });
     assert_eq!(devices[1].traffic, Traffic { polled: 5, ..Default::default() });
@@ -289,7 +289,7 @@ fn an_event_read_before_the_creator_came_back_belongs_to_the_new_object() {
     let ident = Ident { number: 17, handle: 3 };
     books.event_got((0x1000, 5), 5, Some(0x9000), (7, || ME), 6);
     books.created(&Created { kind: Kind::Qp, address: 0x9000, context: 0x1000, ident, began: 5 });
-    let object = books.live_object(0x9000).expect("it is there");
+    let object = books.live_object(Kind::Qp, 0x9000).expect("it is there");
     assert_eq!(object.events.open.load(Relaxed), 1);
     assert_eq!(books.event_acked(5, Some(0x9000), AckMode::Protect).forward, 1);
     assert!(books.event_acked(5, Some(0x9000), AckMode::Protect).fault.is_some());

@@ -6,9 +6,9 @@ use crate::sync::*;
 /// Destroys looked after at one time.
 pub(crate) const WAITS: usize = 512;
 
-const FREE: u32 = 0;
-const CLAIMED: u32 = 1;
-const ACTIVE: u32 = 2;
+/// States of a place; any other is the ticket of the destroy that has it.
+const FREE: u64 = 0;
+const CLAIMED: u64 = 1;
 
 /// An object in one of its lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +34,15 @@ pub struct Wait {
     pub told: u32,
     /// How often in a row nothing was found open.
     pub idle: u32,
+    /// How often the thread had gone to sleep when it was last looked at.
+    pub switches: u64,
+    /// Which destroy it is: places and tokens come back.
+    pub ticket: u64,
 }
 
 #[repr(C, align(64))]
 struct Place {
-    state: AtomicU32,
+    state: AtomicU64,
     place: AtomicU32,
     generation: AtomicU32,
     tid: AtomicU32,
@@ -47,6 +51,7 @@ struct Place {
     next_at: AtomicU64,
     told: AtomicU32,
     idle: AtomicU32,
+    switches: AtomicU64,
 }
 
 impl Place {
@@ -60,6 +65,7 @@ impl Place {
 pub(crate) struct Waits {
     /// Places in use or about to be: most destroys find none, and look no further.
     used: AtomicU32,
+    tickets: AtomicU64,
     places: [Place; WAITS],
 }
 
@@ -68,9 +74,10 @@ impl Waits {
     pub(crate) const fn new() -> Self {
         Self {
             used: AtomicU32::new(0),
+            tickets: AtomicU64::new(0),
             places: [const {
                 Place {
-                    state: AtomicU32::new(0),
+                    state: AtomicU64::new(0),
                     place: AtomicU32::new(0),
                     generation: AtomicU32::new(0),
                     tid: AtomicU32::new(0),
@@ -79,16 +86,21 @@ impl Waits {
                     next_at: AtomicU64::new(0),
                     told: AtomicU32::new(0),
                     idle: AtomicU32::new(0),
+                    switches: AtomicU64::new(0),
                 }
             }; WAITS],
         }
     }
 
-    fn of(&self, token: Token) -> Option<&Place> {
+    /// The place of a destroy, and its ticket.
+    fn of(&self, token: Token) -> Option<(&Place, u64)> {
         if self.used.load(SeqCst) == 0 {
             return None;
         }
-        self.places.iter().find(|place| place.state.load(Acquire) == ACTIVE && place.token() == token)
+        self.places.iter().find_map(|place| {
+            let ticket = place.state.load(Acquire);
+            (ticket > CLAIMED && place.token() == token).then_some((place, ticket))
+        })
     }
 
     /// False if there is no room. One destroy takes one place, however often it is added.
@@ -109,7 +121,8 @@ impl Waits {
                 place.next_at.store(wait.next_at, Relaxed);
                 place.told.store(wait.told, Relaxed);
                 place.idle.store(wait.idle, Relaxed);
-                place.state.store(ACTIVE, SeqCst);
+                place.switches.store(wait.switches, Relaxed);
+                place.state.store(self.tickets.fetch_add(1, Relaxed) + CLAIMED + 1, SeqCst);
                 return true;
             }
         }
@@ -120,8 +133,8 @@ impl Waits {
     /// The destroy is over. True if it was looked after.
     pub(crate) fn remove(&self, token: Token) -> bool {
         let mut removed = false;
-        while let Some(place) = self.of(token) {
-            if place.state.compare_exchange(ACTIVE, FREE, SeqCst, Relaxed).is_ok() {
+        while let Some((place, ticket)) = self.of(token) {
+            if place.state.compare_exchange(ticket, FREE, SeqCst, Relaxed).is_ok() {
                 self.used.fetch_sub(1, SeqCst);
                 removed = true;
             }
@@ -130,25 +143,43 @@ impl Waits {
     }
 
     pub(crate) fn active(&self) -> impl Iterator<Item = Wait> {
-        self.places.iter().filter(|place| place.state.load(SeqCst) == ACTIVE).map(|place| Wait {
-            token: place.token(),
-            by: Thread::new(
-                place.tid.load(Relaxed),
-                [place.name[0].load(Relaxed), place.name[1].load(Relaxed)],
-            ),
-            since: place.since.load(Relaxed),
-            next_at: place.next_at.load(Relaxed),
-            told: place.told.load(Relaxed),
-            idle: place.idle.load(Relaxed),
+        self.places.iter().filter_map(|place| {
+            let ticket = place.state.load(SeqCst);
+            (ticket > CLAIMED).then(|| Wait {
+                token: place.token(),
+                by: Thread::new(
+                    place.tid.load(Relaxed),
+                    [place.name[0].load(Relaxed), place.name[1].load(Relaxed)],
+                ),
+                since: place.since.load(Relaxed),
+                next_at: place.next_at.load(Relaxed),
+                told: place.told.load(Relaxed),
+                idle: place.idle.load(Relaxed),
+                switches: place.switches.load(Relaxed),
+                ticket,
+            })
         })
     }
 
     /// It was looked at: what is known of it now.
     pub(crate) fn looked_at(&self, wait: &Wait) {
-        if let Some(place) = self.of(wait.token) {
+        if let Some((place, ticket)) = self.of(wait.token)
+            && ticket == wait.ticket
+        {
             place.next_at.store(wait.next_at, Relaxed);
             place.told.store(wait.told, Relaxed);
             place.idle.store(wait.idle, Relaxed);
+            place.switches.store(wait.switches, Relaxed);
+        }
+    }
+
+    /// It is not to be looked at any more; another destroy that has its place by now is left alone.
+    pub(crate) fn drop(&self, wait: &Wait) {
+        if let Some((place, ticket)) = self.of(wait.token)
+            && ticket == wait.ticket
+            && place.state.compare_exchange(ticket, FREE, SeqCst, Relaxed).is_ok()
+        {
+            self.used.fetch_sub(1, SeqCst);
         }
     }
 }

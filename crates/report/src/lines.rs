@@ -153,7 +153,7 @@ pub fn bad_ack(
         (Some(event_type), _) => event_name(event_type),
         (None, Fault::NotOpen { given, .. }) => completions(given.into()),
         (None, Fault::Destroyed { given }) => completions(given.into()),
-        (None, Fault::OtherKind) => "completion events".into(),
+        (None, Fault::OtherKind { given }) => completions(given.into()),
     };
     let (what, remedy) = match fault {
         Fault::NotOpen { good: 0, got, acked, .. } if event_type.is_some() => (
@@ -171,7 +171,7 @@ pub fn bad_ack(
         Fault::Destroyed { .. } => {
             (format!("but the {kind} was destroyed before"), "ack each event before its object is destroyed")
         }
-        Fault::OtherKind => {
+        Fault::OtherKind { .. } => {
             (format!("which is no event of a {kind}"), "ack the event as ibv_get_async_event filled it in")
         }
     };
@@ -179,7 +179,6 @@ pub fn bad_ack(
         (AckMode::Abort, ..) => "aborting, as IBV_SA_ACK=abort asks".into(),
         (AckMode::Forward, Fault::NotOpen { .. }, _) => "forwarded, so the destroy will wait for ever".into(),
         (AckMode::Forward, ..) => "forwarded".into(),
-        (_, Fault::OtherKind, _) => "the ack is dropped".into(),
         (_, _, 0 | 1) => "the ack is held back".to_string(),
         (_, _, n) => format!("{n} acks are held back"),
     };
@@ -301,19 +300,24 @@ pub fn rescued(
     unlisted: u32,
     completions: Option<&CompletionsTaken>,
 ) -> String {
-    let mut parts: Vec<String> = events.iter().take(LISTED).map(|event| format!("{event}, is")).collect();
+    let mut parts: Vec<String> = events.iter().take(LISTED).map(|event| event.to_string()).collect();
     let more = events.len().saturating_sub(LISTED) as u64 + u64::from(unlisted);
     match (more, parts.is_empty()) {
         (0, _) => {}
-        (_, true) => parts.push(format!("{more} events of which nothing more is known are")),
-        (_, false) => parts.push(format!("and {more} more are")),
+        (_, true) => parts.push(format!("{more} events of which nothing more is known")),
+        (_, false) => parts.push(format!("and {more} more")),
     }
-    parts.extend(completions.map(CompletionsTaken::to_string));
+    let mut said = Vec::new();
+    if !parts.is_empty() {
+        let one = events.len() as u64 + u64::from(unlisted) == 1;
+        said.push(format!("{}, {} acknowledged", parts.join("; "), if one { "is" } else { "are" }));
+    }
+    said.extend(completions.map(|completions| format!("{completions} acknowledged")));
     format!(
-        "{}: {}: {} acknowledged for the program (IBV_SA_ACK=rescue)",
+        "{}: {}: {} for the program (IBV_SA_ACK=rescue)",
         destroy_of(name.kind),
         object(name),
-        parts.join("; "),
+        said.join("; "),
     )
 }
 

@@ -176,9 +176,9 @@ fn long_lists_are_cut() {
     let text = lines::waits(&qp(), &person(7, "main"), 1, &events, None);
     assert!(text.contains("and 996 more") && text.len() < 700, "{text}");
     let text = lines::rescued(&qp(), &events, 20, None);
-    assert!(text.contains("and 1016 more are acknowledged for the program") && text.len() < 700, "{text}");
+    assert!(text.contains("and 1016 more, are acknowledged for the program") && text.len() < 700, "{text}");
     let text = lines::rescued(&qp(), &[], 20, None);
-    assert!(text.contains("20 events of which nothing more is known are acknowledged"), "{text}");
+    assert!(text.contains("20 events of which nothing more is known, are acknowledged"), "{text}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 rounds=500
 address=10.9.0.1
 shim=/in/libibv_sa.so.1
+patience=5
 settings="LD_PRELOAD=libibv_sa.so.1 IBV_SA_REPORT=text"
 
 heading() { printf '\n== %s\n\n' "$1"; }
@@ -20,6 +21,11 @@ watched() {
     grep -v '^ibv_sa\[' "$file.err" >>"$file"
     grep '^ibv_sa\[' "$file.err" >"$file.report"
     return $status
+}
+
+# hung STATUS: what became of a program that timeout(1) may have killed.
+hung() {
+    if [ "$1" = 124 ]; then echo "    Killed after $patience seconds."; else echo "    It ended with exit code $1."; fi
 }
 
 # number REPORT TEXT: the number that follows TEXT in a report.
@@ -74,7 +80,38 @@ shown watcher
 printf '  and libibv_sa reported at its exit:\n'
 shown watcher.report
 
-heading "Do the counts agree?"
+heading "3. A program that never ends"
+text "demo_hang is a small program with a mistake: one thread waits for a completion event, another then takes everything \
+apart, and nobody calls ibv_ack_cq_events(). ibv_destroy_cq() waits for that for ever. First it runs alone; after \
+$patience seconds it is killed."
+echo
+typed "demo_hang"
+timeout $patience /in/demo_hang >alone 2>&1
+alone_status=$?
+printf '\n'
+shown alone
+hung $alone_status
+printf '\n'
+text "The same under the library, which is told to speak of a destroy that has waited for 2 seconds (5 if it is not told). \
+ibv-sa run sets LD_PRELOAD and the settings; it hangs as before, but says why:"
+echo
+typed "ibv-sa run --hang-secs 2 -- demo_hang"
+timeout $patience /in/ibv-sa run --hang-secs 2 -- /in/demo_hang >explained 2>&1
+explained_status=$?
+printf '\n'
+shown explained
+hung $explained_status
+printf '\n'
+text "With --ack rescue the library acknowledges the event in the program's place when the 2 seconds are over:"
+echo
+typed "ibv-sa run --ack rescue --hang-secs 2 -- demo_hang"
+timeout $patience /in/ibv-sa run --ack rescue --hang-secs 2 -- /in/demo_hang >rescued 2>&1
+rescued_status=$?
+printf '\n'
+shown rescued
+echo "    It ended with exit code $rescued_status."
+
+heading "Do the counts agree, and is what was said true?"
 verdict=0
 # compare WHAT COUNTED EXPECTED WHY
 compare() {
@@ -92,9 +129,34 @@ for event in PORT_ERR PORT_ACTIVE; do
     compare "$event" "$(number watcher.report "async events got:.*$event")" "$(grep -c "IBV_EVENT_$event " watcher)" "the watcher printed as many"
 done
 [ $((client_status + server_status)) = 0 ] || verdict=1
+# answer WHAT STATUS: whether WHAT is so.
+answer() {
+    if [ "$2" = 0 ]; then
+        printf '  yes  %s\n' "$1"
+    else
+        printf '  NO   %s: that is not so\n' "$1"
+        verdict=1
+    fi
+}
+# What the program printed of itself, in the form in which the library names it.
+handle() { sed -n 's/.*the CQ with handle \([0-9]*\).*/CQ handle \1 (rxe0)/p' "$1"; }
+reader() { sed -n 's/^\(thread [0-9]*\): the write is done$/\1 (reader, ended)/p' "$1"; }
+destroyer() { sed -n 's/^\(thread [0-9]*\): the CQ with.*/\1 (demo_hang)/p' "$1"; }
+# said FILE TEXT: the library says TEXT in a line of its own about this CQ.
+said() { grep '^ibv_sa\[' "$1" | grep -F "ibv_destroy_cq: $(handle "$1"): " | grep -qF "$2"; }
+hangs() { [ "$1" = 124 ] && grep -q 'is destroyed \.\.\.$' "$2" && ! grep -q 'all is destroyed' "$2"; }
+ends() { [ "$1" = 0 ] && grep -q 'all is destroyed' "$2"; }
+hangs $alone_status alone
+answer "demo_hang alone never ends" $?
+hangs $explained_status explained && said explained "$(destroyer explained) has waited for 2." &&
+    said explained "1 completion event, taken by $(reader explained) "
+answer "under libibv_sa neither, and the line names the CQ and the threads that the program printed" $?
+ends $rescued_status rescued && said rescued "1 completion event, taken by $(reader rescued) " &&
+    said rescued "is acknowledged for the program"
+answer "with --ack rescue it ends, and the line says why" $?
 echo
 if [ $verdict = 0 ]; then
-    echo "Every count equals what the programs were asked to do, and the programs did not notice."
+    echo "Every count equals what the programs were asked to do, and the programs of Debian did not notice."
 else
     echo "Something does not agree: see the lines that begin with NO, or the programs' output above."
 fi

@@ -32,11 +32,11 @@ def tell(**message):
 class Process:
     """One program under test, in one mode."""
 
-    def __init__(self, role, argv, mode, preload, timeout):
+    def __init__(self, role, argv, mode, preload, timeout, settings=None):
         self.role = role
         self.directory = tempfile.mkdtemp(prefix="run-")
         self.deadline = time.monotonic() + timeout
-        environment = {}
+        environment = dict(settings or {})
         libraries = list(preload)
         if mode != "plain":
             libraries.append(SHIM)
@@ -49,17 +49,23 @@ class Process:
             argv = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=read", "-o", self.path("strace"), *settings, *argv]
             environment = {}
         self.traced = mode == "strace"
+        self.heard = None
+        how = {"cwd": "/in", "env": {**os.environ, **environment}, "stdin": subprocess.PIPE}
+        if settings is not None:
+            self.popen = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+            self.heard = Heard(self.popen)
+            return
         # Programs that poll without end would keep the kernel's packet processing from its processor.
         argv = ["nice", "-n", "19", *argv]
         with open(self.path("out"), "wb") as out, open(self.path("err"), "wb") as err:
-            self.popen = subprocess.Popen(
-                argv, cwd="/in", env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=out, stderr=err
-            )
+            self.popen = subprocess.Popen(argv, stdout=out, stderr=err, **how)
 
     def path(self, name):
         return os.path.join(self.directory, name)
 
     def read(self, name):
+        if self.heard and name in self.heard.text:
+            return self.heard.text[name]
         try:
             with open(self.path(name), encoding="utf-8", errors="replace") as file:
                 return file.read()
@@ -104,6 +110,9 @@ class Process:
             except subprocess.TimeoutExpired:
                 self.popen.kill()
                 self.popen.wait()
+        if self.heard:
+            for thread in self.heard.threads:
+                thread.join(5)
         reports = []
         for path in sorted(glob.glob(self.path("report.*"))):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -223,7 +232,94 @@ def run_watched(check, mode):
     return [result]
 
 
-KINDS = {"single": run_single, "pair": run_pair, "watched": run_watched}
+class Heard:
+    """What a program prints, as it comes: no polling, many of these run at a time."""
+
+    def __init__(self, popen):
+        self.changed = threading.Condition()
+        self.ended = set()
+        self.text = {"out": "", "err": ""}
+        self.arrivals = []  # when the shim's lines came, by the clock that the program prints
+        self.threads = [
+            threading.Thread(target=self.listen, args=(name, stream), daemon=True)
+            for name, stream in (("out", popen.stdout), ("err", popen.stderr))
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def listen(self, name, stream):
+        for line in stream:
+            now = time.monotonic()
+            with self.changed:
+                self.text[name] += line.decode(errors="replace")
+                if line.startswith(b"ibv_sa["):
+                    self.arrivals.append(now)
+                self.changed.notify_all()
+        with self.changed:
+            self.ended.add(name)
+            self.changed.notify_all()
+
+    def wait_for(self, condition, seconds):
+        with self.changed:
+            return self.changed.wait_for(lambda: condition() or "out" in self.ended, seconds) and condition()
+
+
+def waits_of(pid):
+    """Which word each thread waits for in futex(2): /proc/PID/task/TID/syscall, as proc(5) has it."""
+    waits = {}
+    for path in glob.glob(f"/proc/{pid}/task/*/syscall"):
+        try:
+            with open(path, encoding="ascii") as file:
+                words = file.read().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if len(words) > 1 and words[0] == "202":
+            waits[path.split("/")[4]] = int(words[1], 16)
+    return waits
+
+
+def run_acks(check, mode):
+    """ctests/kernel/acks.c, which may hang: what is seen meanwhile is told too."""
+    watch = check["watch"][mode]
+    process = Process("program", check["argv"][mode], mode, check["preload"], check["timeout"], watch["settings"])
+    heard, pid = process.heard, process.popen.pid
+    stops = check["argv"][mode].count("go")  # the program waits there until it is let go
+    seen = {"qps": []}
+
+    def count(text):
+        return heard.text["out"].count(text)
+
+    def at_stop(number):
+        return heard.wait_for(lambda: count("waiting\n") >= number, check["timeout"])
+
+    def let_go():
+        process.popen.stdin.write(b"x")
+        process.popen.stdin.flush()
+
+    if watch["looks"] and at_stop(1):
+        # libibverbs destroys a QP in the kernel first and waits for acks then: later it is not listed.
+        seen["qps"] = resource_ids("qp", check["device"], pid)
+        let_go()
+    if stops and not watch["killed"]:
+        at_stop(stops)
+    heard.wait_for(
+        lambda: all(count(f"destroying {name} ") > count(f"destroyed {name} ") for name in watch["hang"]), check["timeout"]
+    )
+    # What is not said then is said too late.
+    heard.wait_for(lambda: len(heard.arrivals) >= watch["lines"], watch["patience"])
+    if watch["hang"]:
+        time.sleep(watch["pause"])
+        seen.update(out=heard.text["out"], waits=waits_of(pid))
+    else:
+        heard.wait_for(lambda: count("destroying ") == count("destroyed "), watch["patience"])
+    if watch["killed"]:
+        process.deadline = time.monotonic()
+    elif stops and at_stop(stops):
+        let_go()
+    return [{**process.result(), "seen": seen, "arrivals": heard.arrivals, "ended": time.monotonic()}]
+
+
+KINDS = {"single": run_single, "pair": run_pair, "watched": run_watched, "acks": run_acks}
 
 
 def run_check(check):
@@ -239,9 +335,14 @@ def run_check(check):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = json.load(file)
-    # Checks that change the links or load the machine run alone.
+    # Checks that change the links or load the machine run alone; those that mostly sleep run in a crowd.
+    # Checks with events of a port or device disturb all that have it open: they have one of their own, one at a time.
+    crowd = [check for check in plan["checks"] if check["kind"] == "acks"]
+    with ThreadPoolExecutor(plan["crowd"]) as pool, ThreadPoolExecutor(1) as lane:
+        for check in crowd:
+            (pool if check["device"] == "rxe0" else lane).submit(run_check, check)
     with ThreadPoolExecutor(plan["parallel"]) as pool:
-        list(pool.map(run_check, [check for check in plan["checks"] if not check["alone"]]))
+        list(pool.map(run_check, [check for check in plan["checks"] if not check["alone"] and check not in crowd]))
     for check in plan["checks"]:
         if check["alone"]:
             run_check(check)
