@@ -58,7 +58,7 @@ units() {
   exposure=$(systemd-analyze security --offline=true --no-pager "$made/ibv-sa.service" |
     sed -n 's/.*Overall exposure level.*: \([0-9.]*\) .*/\1/p')
   awk -v level="$exposure" 'BEGIN { exit !(level > 0 && level <= 2) }' || { echo "exposure is '$exposure', not up to 2"; return 1; }
-  systemd-tmpfiles --create --root="$made/root" systemd/ibv-sa.conf || return 1
+  systemd-tmpfiles --create --root="$made/root" "$PWD/systemd/ibv-sa.conf" || return 1
   [ "$(stat -c %a "$made/root/run/ibv_sa")" = 755 ]
 }
 
