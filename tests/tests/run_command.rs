@@ -489,7 +489,15 @@ fn help_teaches() {
         run.stdout
     };
     let own = help(&["--help"]);
-    for words in ["run", "completion", "Examples:", "See also: ibv-sa(1), ibv-sa-run(1), ibv_sa(7)"] {
+    for words in [
+        "run",
+        "completion",
+        "monitor",
+        "status",
+        "daemon",
+        "Examples:",
+        "See also: ibv-sa(1), ibv-sa-run(1)",
+    ] {
         assert!(own.contains(words), "{words:?}: {own}");
     }
     let run = help(&["run", "--help"]);

@@ -2,10 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ibv_sa_wire::proto::{ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, ServerMessage};
 use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::geteuid;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -37,10 +39,12 @@ pub(crate) fn environment() -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// A user's own socket, if the user has a directory for it.
+/// A user's own socket, if the user has a directory for it into which nobody else can put one.
 pub(crate) fn own_socket() -> Option<PathBuf> {
     let directory = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
-    directory.is_absolute().then(|| directory.join(OWN_SOCKET))
+    let about = std::fs::symlink_metadata(&directory).ok()?;
+    let mine = about.is_dir() && about.uid() == geteuid().as_raw() && about.mode() & 0o7777 == 0o700;
+    (directory.is_absolute() && mine).then(|| directory.join(OWN_SOCKET))
 }
 
 /// Why there is no connection.
@@ -108,7 +112,7 @@ impl Connection {
         let peer = getsockopt(&self.fd, sockopt::PeerCredentials)
             .map_err(|error| fail(format!("who listens is not known: {error}")))?;
         // Whoever else may bind there could tell us anything.
-        if peer.uid() != 0 && peer.uid() != nix::unistd::geteuid().as_raw() {
+        if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
             let uid = peer.uid();
             return Err(fail(format!("is served by user {uid}, who is neither root nor you: not used")));
         }

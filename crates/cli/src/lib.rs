@@ -21,12 +21,18 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{completion, daemon, monitor, run, status};
 
-/// Run RDMA programs through libibv_sa, and see notices of the subnet administrator (SA).
+/// Run RDMA programs through libibv_sa, and see notices of the subnet administrator (SA)
 ///
-/// libibv_sa stands between a program and libibverbs, counts what the program does, and tells about it. Its daemon shares
-/// the SA's notices between the programs of a host.
+/// libibv_sa stands between a program and libibverbs, counts what the program does, and tells
+/// about it. Its daemon shares the SA's notices between the programs of a host.
 #[derive(Parser)]
-#[command(name = "ibv-sa", version, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(
+    verbatim_doc_comment,
+    name = "ibv-sa",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
 #[command(after_help = "\
 Examples:
   ibv-sa run --report -- ibv_rc_pingpong -d rxe0 -g 1 -e
@@ -34,7 +40,8 @@ Examples:
   ibv-sa status
   ibv-sa run --help
 
-See also: ibv-sa(1), ibv-sa-run(1), ibv-sa-monitor(1), ibv-sa-status(1), ibv-sa-daemon(8), ibv_sa(7)")]
+See also: ibv-sa(1), ibv-sa-run(1), ibv-sa-monitor(1), ibv-sa-status(1), ibv-sa-daemon(8),
+ibv_sa(7)")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
