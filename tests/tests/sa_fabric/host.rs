@@ -183,22 +183,36 @@ impl Talk {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// All that comes until nothing does.
-    pub fn objects(&mut self) -> Vec<Value> {
-        let mut objects = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(QUIET) {
-            objects.push(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        }
+    /// So many objects, and then nothing.
+    pub fn objects(&mut self, count: usize) -> Vec<Value> {
+        let objects = (0..count).map(|_| self.object()).collect();
+        let more: Vec<String> = std::iter::from_fn(|| self.lines.recv_timeout(QUIET).ok()).collect();
+        assert!(more.is_empty(), "{objects:?} are followed by {more:?}");
         objects
     }
 
-    /// Numbers of the notices that come.
+    /// Notices with these numbers, and then nothing.
+    #[track_caller]
+    pub fn hears(&mut self, traps: &[u64]) {
+        let heard: Vec<u64> = self.objects(traps.len()).iter().map(number).collect();
+        assert_eq!(heard, traps);
+    }
+
+    /// The same in any order.
+    #[track_caller]
+    pub fn hears_sorted(&mut self, traps: &[u64]) {
+        let mut heard: Vec<u64> = self.objects(traps.len()).iter().map(number).collect();
+        heard.sort();
+        assert_eq!(heard, traps);
+    }
+
+    /// Numbers of the notices that come until nothing does, of which there is at least one.
     pub fn traps(&mut self) -> Vec<u64> {
-        let number = |object: &Value| {
-            assert_eq!(object["event"], "notice", "{object}");
-            object["trap"].as_u64().or(object["device_id"].as_u64()).expect("it has a number")
-        };
-        self.objects().iter().map(number).collect()
+        let mut heard = vec![number(&self.object())];
+        while let Ok(line) = self.lines.recv_timeout(QUIET) {
+            heard.push(number(&serde_json::from_str(&line).expect("JSON")));
+        }
+        heard
     }
 
     pub fn signal(&mut self, signal: Signal) -> ExitStatus {
@@ -216,4 +230,10 @@ impl Drop for Talk {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Trap number or device id.
+fn number(object: &Value) -> u64 {
+    assert_eq!(object["event"], "notice", "{object}");
+    object["trap"].as_u64().or(object["device_id"].as_u64()).expect("it has a number")
 }
