@@ -190,14 +190,17 @@ impl Ledger {
     /// The incident of the device's removal, if there is one; otherwise `incident` makes it.
     pub fn removal_told(&self, context: usize, incident: impl FnOnce() -> Option<u32>) -> Option<u32> {
         let entry = self.context(context)?;
-        match entry.removal_told.load(Relaxed) {
-            0 => {
+        /// One thread is telling it, or there was no room to keep it.
+        const TELLING: u32 = u32::MAX;
+        match entry.removal_told.compare_exchange(0, TELLING, AcqRel, Acquire) {
+            Ok(_) => {
                 if let Some(place) = incident() {
-                    entry.removal_told.store(place + 1, Relaxed);
+                    entry.removal_told.store(place + 1, Release);
                 }
                 None
             }
-            place => Some(place - 1),
+            Err(TELLING) => None,
+            Err(place) => Some(place - 1),
         }
     }
 

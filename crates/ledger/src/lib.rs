@@ -8,7 +8,8 @@
 //! | module | what it keeps |
 //! |---|---|
 //! | [`contexts`] | contexts: opened, adopted, closed, gone; who reads their events |
-//! | [`objects`] | objects: created, destroyed, waited for |
+//! | [`objects`] | objects: created, met, named |
+//! | [`destroys`] | objects while they are destroyed: who waits for what |
 //! | [`acks`] | events got, acks given, and what is to be done with each ack |
 //! | [`account`] | the arithmetic of acks for one object |
 //! | [`table`] | addresses to entries, without locks |
@@ -20,6 +21,7 @@ mod acks;
 mod context;
 mod contexts;
 mod counts;
+mod destroys;
 mod device;
 mod events;
 mod incident;
@@ -35,10 +37,11 @@ mod waits;
 pub use acks::{Ack, AckMode, Fault, Got};
 pub use context::Sign;
 pub use contexts::{Closing, ContextName};
+pub use destroys::{Destroying, Ended, Handed};
 pub use events::{Kind, event_name, is_of_port};
 pub use incident::{Incident, What};
 pub use object::Ident;
-pub use objects::{Created, Destroying, Ended, Handed, ObjectName, OpenNow};
+pub use objects::{Created, ObjectName, OpenNow};
 pub use open::{Taken, Thread};
 pub use snapshot::{AckSums, ContextSnapshot, DeviceSnapshot, Lifetimes, ObjectSnapshot, Snapshot, Traffic};
 pub use waits::{Token, Wait};
