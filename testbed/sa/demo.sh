@@ -37,7 +37,7 @@ wait_for() {
   done
 }
 both_say() { grep -qs "$1" "$dir/1001.log" && grep -qs "$1" "$dir/1002.log"; }
-both_listen() { [ "$(grep -ch '): active$' "$dir/1001.log" "$dir/1002.log" | sort -u)" = 2 ]; }
+both_listen() { [ "$(grep -chs '): active$' "$dir/1001.log" "$dir/1002.log" | sort -u)" = 2 ]; }
 show() { grep -H "$1" "$dir/1001.log" "$dir/1002.log" | sed "s|^$dir/\(.*\).log:|  user \1: |"; }
 
 say "A simulated fabric with OpenSM: 4 adapters, 2 switches"

@@ -107,6 +107,21 @@ fn a_daemon_that_cannot_start_says_why() {
     assert_fails(daemon(&dir.path().join("sa.sock")), 125, &["others may write there", "chmod go-w"]);
 }
 
+#[test]
+fn a_daemon_that_hangs_hangs_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("sa.sock");
+    let name = socket.to_str().expect("a plain path");
+    let fd = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET, None)
+        .expect("a socket");
+    rustix::net::bind(&fd, &rustix::net::SocketAddrUnix::new(&socket).expect("a path")).expect("bound");
+    rustix::net::listen(&fd, 0).expect("it listens");
+    let words = [name, "does not answer within 5 seconds"];
+    assert_fails(ibv_sa(&["status", "--socket", name]), 125, &words);
+    // Its queue is full now.
+    assert_fails(ibv_sa(&["monitor", "--device", "a0", "--socket", name]), 125, &words);
+}
+
 /// As systemd starts it: it listens, the first program starts the daemon, and SIGTERM ends it.
 #[test]
 fn the_socket_may_come_from_systemd() {

@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ibv_sa_wire::proto::{ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, ServerMessage};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::message::{FAILED, Failure, shown};
@@ -18,6 +20,9 @@ use crate::message::{FAILED, Failure, shown};
 pub(crate) const SOCKET: &str = "/run/ibv_sa/sa.sock";
 /// And a user's own, below `XDG_RUNTIME_DIR`.
 const OWN_SOCKET: &str = "ibv_sa/sa.sock";
+/// How long a daemon may take to say Welcome.
+const PATIENCE: Duration = Duration::from_secs(5);
+const SILENT: &str = "the daemon does not answer within 5 seconds";
 /// What an address of a unix socket has room for (unix(7)).
 const LONGEST: usize = 107;
 
@@ -90,6 +95,9 @@ impl Connection {
                 Err(error @ (Errno::NOENT | Errno::CONNREFUSED)) => {
                     tried.push(format!("{}: {}", shown(path), io::Error::from(error)));
                 }
+                Err(Errno::AGAIN) => {
+                    return Err(NoDaemon::Other(Failure::new(FAILED, format!("{}: {SILENT}", shown(path)))));
+                }
                 Err(error) => {
                     let text = format!("{}: cannot connect: {}", shown(path), io::Error::from(error));
                     return Err(NoDaemon::Other(Failure::new(FAILED, text)));
@@ -103,6 +111,10 @@ impl Connection {
         let address = SocketAddrUnix::new(path)?;
         let fd =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // One that hangs must not hang us: not with its queue full, nor without its Welcome.
+        for which in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&fd, which, Some(PATIENCE))?;
+        }
         rustix::net::connect(&fd, &address)?;
         Ok(Connection { fd, packet: Box::new([0; MAX_PACKET]) }.greet(path))
     }
@@ -122,6 +134,7 @@ impl Connection {
             Ok(Some(ServerMessage::Refused(refused))) => Some(format!("refused: {}", refused.text())),
             Ok(Some(_)) => Some("speaks another protocol".into()),
             Ok(None) => Some("the daemon closed the connection".into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(SILENT.into()),
             Err(error) => Some(error.to_string()),
         };
         match answer {
