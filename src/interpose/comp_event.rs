@@ -20,8 +20,12 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 ) -> c_int {
     let Some(function) = real::ibv_get_cq_event() else { return absent!(minus1) };
     // Looked at before the call: another thread may destroy the channel to end it.
-    // SAFETY: the caller passes a live channel.
-    let context = if counting() { unsafe { (*channel).context.addr() } } else { 0 };
+    let (context, fd) = if counting() {
+        // SAFETY: the caller passes a live channel, whose context is open.
+        unsafe { ((*channel).context.addr(), (*(*channel).context).async_fd) }
+    } else {
+        (0, -1)
+    };
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };
@@ -36,7 +40,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
                 }
             }
         } else if errno() == libc::EIO {
-            failed(context);
+            failed(context, fd);
         }
     }
     result
@@ -81,9 +85,12 @@ unsafe extern "C" fn got(cq: *mut ibv_cq) -> Handed {
 }
 
 #[inline(never)]
-extern "C" fn failed(context: usize) {
+extern "C" fn failed(context: usize, fd: c_int) {
     bookkeeping(|ledger| {
-        removal::sign(ledger, context, Sign::GetFailed, "ibv_get_cq_event failed with EIO in");
+        // A reader whose channel is destroyed under it gets EIO too: what counts is whether the device is there.
+        if backlog::has_error(fd) {
+            removal::sign(ledger, context, Sign::GetFailed, "ibv_get_cq_event failed with EIO in");
+        }
     });
 }
 
