@@ -4,7 +4,8 @@
 //   channel  ibv_get_cq_event; the channel is destroyed
 //   comp     ibv_get_cq_event; the context is being closed, which takes its time
 //   async    ibv_get_async_event; the context is being closed
-//   refused  ibv_get_cq_event; closing the context failed, and it stays open
+//   leaked   ibv_get_cq_event, without waiting; the context was closed before, and the channel left behind
+//   refused  ibv_get_async_event; closing the context failed, and it stays open
 
 #include "ledger.h"
 
@@ -42,6 +43,19 @@ static void channel(void)
 	REQUIRE(ibv_close_device(t.context) == 0);
 }
 
+static void leaked(void)
+{
+	struct ibv_comp_channel *left = t.channel;
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	REQUIRE(fcntl(left->fd, F_SETFL, O_NONBLOCK) == 0);
+	REQUIRE(ibv_close_device(t.context) == 0);
+	errno = 0;
+	int ret = ibv_get_cq_event(left, &cq, &cq_context);
+	say("get=%d %d", ret, errno);
+}
+
 static void closing(bool is_refused)
 {
 	int after = is_refused ? 0 : 200;
@@ -66,12 +80,14 @@ static void closing(bool is_refused)
 int main(int argc, char **argv)
 {
 	REQUIRE(argc == 2);
-	is_async = !strcmp(argv[1], "async");
+	is_async = !strcmp(argv[1], "async") || !strcmp(argv[1], "refused");
 	t = make("comp");
 	REQUIRE(ibv_destroy_cq(t.its_cq) == 0);
 	REQUIRE(ibv_dealloc_pd(t.pd) == 0);
 	if (!strcmp(argv[1], "channel"))
 		channel();
+	else if (!strcmp(argv[1], "leaked"))
+		leaked();
 	else
 		closing(!strcmp(argv[1], "refused"));
 	return 0;

@@ -20,7 +20,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 ) -> c_int {
     let Some(function) = real::ibv_get_cq_event() else { return absent!(minus1) };
     // Looked at before the call: another thread may destroy the channel to end it.
-    // SAFETY: the caller passes a live channel.
+    // SAFETY: the caller passes a live channel. Its context may be closed: only the address is taken.
     let context = if counting() { unsafe { (*channel).context.addr() } } else { 0 };
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
@@ -83,7 +83,10 @@ unsafe extern "C" fn got(cq: *mut ibv_cq) -> Handed {
 #[inline(never)]
 extern "C" fn failed(context: usize) {
     bookkeeping(|ledger| {
-        removal::sign(ledger, context, Sign::GetFailed, "ibv_get_cq_event failed with EIO in");
+        // A reader whose channel is destroyed under it gets EIO too: what counts is whether the device is there.
+        if backlog::has_error(ledger.async_fd(context)) {
+            removal::sign(ledger, context, Sign::GetFailed, "ibv_get_cq_event failed with EIO in");
+        }
     });
 }
 

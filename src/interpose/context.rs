@@ -92,6 +92,7 @@ unsafe extern "C" fn opened(context: *mut ibv_context, began: u64) {
         // SAFETY: open, as the caller promises.
         unsafe {
             ledger.context_opened(context.addr(), device_name(context), began);
+            ledger.async_fd_is(context.addr(), (*context).async_fd);
             trampoline::watch(context, ledger);
         }
     });
@@ -117,6 +118,7 @@ pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context:
         // SAFETY: open, as the caller promises.
         unsafe {
             ledger.context_adopted(context.addr(), device_name(context), clock::now());
+            ledger.async_fd_is(context.addr(), (*context).async_fd);
             trampoline::watch(context, ledger);
         }
     }

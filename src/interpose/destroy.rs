@@ -96,7 +96,8 @@ unsafe fn compare_books(
         // SAFETY: as the caller promises.
         let completed = unsafe { counted(kind, object) };
         // What is about to be handed over is in our books already.
-        let completed = (completed.0 + handed.events, completed.1 + handed.completions);
+        let completed =
+            (completed.0.wrapping_add(handed.events), completed.1.wrapping_add(handed.completions));
         let (events, completions) = ledger.drift(destroying.token, completed);
         if events >= 0 && completions >= 0 {
             destroying.silent |= events + completions > 0;

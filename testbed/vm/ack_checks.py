@@ -92,7 +92,7 @@ def self_deadlocks():
     yield "a handler destroys the QP whose event it holds", "drain:qp0 1:get go sleep:300 1&destroy:qp0 go 2:ack join:1 finish", {
         "plain": mode(hang=["qp0"]),
         "shim": mode(hang=["qp0"], lines=[own("qp0", "worker1", "SQ_DRAINED"), waits("qp0", "worker1", "worker1", "SQ_DRAINED")],
-                     kinds=["destroy_waits", "destroy_waits"], prompt=["qp0"]),
+                     kinds=["destroy_waits"], prompt=["qp0"]),
         "rescue": mode(lines=[rescued("qp0", "worker1", "SQ_DRAINED")], kinds=["rescued"], acks={"rescued": 1, "swallowed": 1}),
     }  # fmt: skip
     yield "a thread destroys the CQ whose event it holds", (
@@ -100,7 +100,7 @@ def self_deadlocks():
     ), {
         "plain": mode(hang=["cq0"]),
         "shim": mode(hang=["cq0"], lines=[own("cq0", "worker1", "completion", "cq"), waits_for_completion("cq0", "worker1", "worker1")],
-                     kinds=["destroy_waits", "destroy_waits"], prompt=["cq0"]),
+                     kinds=["destroy_waits"], prompt=["cq0"]),
         "rescue": mode(lines=[rescued("cq0", "worker1", "completion", "cq")], kinds=["rescued"], acks={"rescued": 1, "swallowed": 1}),
     }  # fmt: skip
 
@@ -335,11 +335,11 @@ def readers():
                           "from the other; this one was PORT_ERR, port 1"),
     }  # fmt: skip
     yield "events left queued by an edge-triggered reader", (
-        "nonblock raise:port:9 raise:port:10 get sleep:1300 make:cq0 get get make:cq1 finish"
+        "nonblock raise:port:9 raise:port:10 get sleep:1300 make:cq0 sleep:1300 make:cq1 get get finish"
     ), {
         "plain": FINE,
         "shim": mode(kinds=["backlog"], lines=[
-            "{device}: async events have been queued for {ago:port:first} s: the last ibv_get_async_event did not reach EAGAIN and none "
+            "{device}: async events have been queued for {about:1.3} s: the last ibv_get_async_event did not reach EAGAIN and none "
             "followed; an edge-triggered reader reads until EAGAIN"]),
     }  # fmt: skip
 

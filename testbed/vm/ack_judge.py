@@ -102,7 +102,7 @@ class Facts:
 
         def fill(match):
             what, _, rest = match.group(1).replace("\\", "").partition(":")
-            if what in ("waited", "ago"):
+            if what in ("waited", "ago", "about"):
                 times.append((what, *rest.split(":")))
                 return r"(\d+\.\d)"
             if what == "bare":
@@ -119,6 +119,10 @@ def times_agree(facts, name, arrived, times, values):
     begun = facts.begun.get(name)
     waited = None
     for (what, *where), value in zip(times, map(float, values)):
+        if what == "about":
+            if not float(where[0]) - APART <= value <= float(where[0]) + SLACK:
+                yield f"it says {value} s, should be {where[0]} s"
+            continue
         if what == "waited":
             waited = value
             latest = earliest = begun

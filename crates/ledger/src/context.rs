@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub(crate) reader: AtomicU32,
     pub(crate) named: Named,
     pub(crate) two_readers_told: AtomicU32,
-    /// Descriptor that the last asynchronous event was read from.
+    /// Descriptor of its asynchronous events, or -1.
     pub(crate) fd: AtomicU32,
     /// When the last asynchronous event was read; 0 once a read said that there is no more.
     pub(crate) last_got_at: AtomicU64,
@@ -85,6 +85,7 @@ impl Context {
         self.id.store(id, Relaxed);
         self.signs.store(0, Relaxed);
         self.forgotten.store(0, Relaxed);
+        self.fd.store(u32::MAX, Relaxed);
         self.closing.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);

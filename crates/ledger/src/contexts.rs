@@ -60,6 +60,18 @@ impl Ledger {
         kept
     }
 
+    /// The descriptor of a context's asynchronous events.
+    pub fn async_fd_is(&self, context: usize, fd: i32) {
+        if let Some(entry) = self.context(context) {
+            entry.fd.store(fd as u32, Relaxed);
+        }
+    }
+
+    /// That descriptor, or -1: for those who cannot know whether the context is open still.
+    pub fn async_fd(&self, context: usize) -> i32 {
+        self.context(context).map_or(-1, |entry| entry.fd.load(Relaxed) as i32)
+    }
+
     /// Whether a context is in the books.
     pub fn knows_context(&self, context: usize) -> bool {
         self.open_context(context).is_some()
