@@ -1,6 +1,7 @@
 //! The daemon: one loop around the engine, a transport and the programs' connections.
 
 mod connection;
+mod doorstep;
 mod socket;
 mod status;
 mod sys;
@@ -114,6 +115,7 @@ pub struct Daemon {
     signals: Option<UnixStream>,
     connections: HashMap<ClientId, Connection>,
     greeting: Greeting,
+    refused: doorstep::Doorstep,
     next_client: u64,
     /// Accept again then.
     accept_at: Option<u64>,
@@ -159,6 +161,7 @@ impl Daemon {
             signals,
             connections: HashMap::new(),
             greeting,
+            refused: doorstep::Doorstep::default(),
             next_client: 0,
             accept_at: None,
             protocol_errors: 0,
@@ -283,11 +286,12 @@ impl Daemon {
         let peer = Peer { uid: credentials.uid, gid: credentials.gid, pid, comm: connection::comm(pid) };
         let mut connection = Connection::new(fd, process);
         self.driver.event(Event::ClientConnected { client: id, peer });
+        let token = CLIENTS + 2 * id.0;
         if let Some((_, reason)) = self.driver.closing.pop() {
             connection.refuse(-libc::EACCES, reason);
+            self.refused.put(id, connection.fd, &self.epoll, token);
             return;
         }
-        let token = CLIENTS + 2 * id.0;
         connection.interest = EventFlags::IN;
         let socket = epoll::add(&self.epoll, &connection.fd, EventData::new_u64(token), EventFlags::IN);
         let process = connection.process.as_ref().map_or(Ok(()), |process| {
@@ -305,7 +309,10 @@ impl Daemon {
             self.close(id);
             return;
         }
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else {
+            self.refused.leave(id);
+            return;
+        };
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             match connection.read(id, &mut self.driver, &self.greeting) {
                 Fate::Lives { .. } => {}
