@@ -2,6 +2,7 @@
 //!
 //! * [`engine`]: who wants what, what stands at the SA, who gets what. Pure.
 //! * [`transport`]: MADs and the state of ports.
+//! * [`policy`]: the policy file.
 //! * [`server`]: the daemon, which is the engine, a transport and a socket in one loop.
 //! * [`monitor`]: the same for one reader, without a socket.
 
@@ -10,9 +11,10 @@
 mod driver;
 pub mod engine;
 pub mod monitor;
+pub mod policy;
 pub mod server;
 pub mod transport;
 
 pub use driver::{Log, TransportFactory};
 pub use monitor::{Monitor, MonitorEvent};
-pub use server::{Config, Daemon, Error, Stopper, run};
+pub use server::{Config, Daemon, Error, Reloader, Stopper, run};

@@ -52,7 +52,8 @@ impl Monitor {
     pub fn new(settings: Settings, transport: TransportFactory, log: Log) -> io::Result<Monitor> {
         let mut driver = Driver::new(settings, Box::new(DefaultPolicy::default()), transport, log)?;
         // Whoever may open the port may see what comes in at it.
-        let peer = Peer { uid: 0, gid: 0, pid: std::process::id(), comm: "monitor".into() };
+        let (pid, comm) = (std::process::id(), "monitor".into());
+        let peer = Peer { uid: 0, gid: 0, groups: Vec::new(), pid, comm };
         driver.event(Event::ClientConnected { client: SELF, peer });
         Ok(Monitor { driver, registrations: 0 })
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use ibv_sa_wire::Filter;
 
+use super::policy::Limits;
 use super::queue::Queue;
 use super::registration::RegistrationId;
 use super::types::{Peer, PortName};
@@ -60,6 +61,8 @@ pub enum Reply {
 pub struct Client {
     /// Who.
     pub peer: Peer,
+    /// What its user may have.
+    pub limits: Limits,
     /// Its registrations by its own names.
     pub registrations: HashMap<u64, RegistrationId>,
     /// What waits for it.

@@ -70,13 +70,13 @@ impl Engine {
             if registration.standing != Standing::Active || !registration.filter.matches(&notice) {
                 continue;
             }
-            if !self.policy.may_receive(&client.peer, &notice) {
+            if !self.policy.may_receive(&client.peer, &entry.port.name, &notice) {
                 continue;
             }
             wanted = true;
             registration.sequence += 1;
             let uid = client.peer.uid;
-            let room = self.users.get(uid).queued < self.settings.queued_per_user;
+            let room = self.users.get(uid).queued < client.limits.queued;
             if client.queue.push_notice(registration.name, registration.sequence, &delivery, room) {
                 self.users.change(uid, |usage| usage.queued += 1);
                 self.counters.delivered += 1;

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, HashMap};
 
 pub use client::{Reply, Request, Usage};
 pub use deliver::{Delivery, Outgoing};
-pub use policy::{DefaultPolicy, Policy, Settings};
+pub use policy::{DefaultPolicy, Limits, Policy, Settings};
 pub use status::{ClientStatus, Counters, OwnerStatus, PortStatus, Status, SubscriptionStatus};
 pub use types::{
     Action, Address, ClientId, Event, Level, Peer, PortId, PortInfo, PortName, PortState, Record,
@@ -141,6 +141,20 @@ impl Engine {
         self.ports.is_empty()
     }
 
+    /// Another policy from now on. What is there stays, but brings only what the new one allows; what waits already,
+    /// and how much may wait for a connection, stay too.
+    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        for client in self.clients.values_mut() {
+            client.limits = policy.limits(&client.peer, self.settings.limits());
+        }
+        self.policy = policy;
+    }
+
+    /// What a client's user may have.
+    pub fn limits(&self, client: ClientId) -> Option<Limits> {
+        self.clients.get(&client).map(|client| client.limits)
+    }
+
     fn tick(&mut self, now: u64) {
         let due = |entry: &Entry| entry.port.deadline().is_some_and(|deadline| deadline <= now);
         let ports: Vec<PortId> =
@@ -157,7 +171,8 @@ impl Engine {
     }
 
     fn connected(&mut self, now: u64, client: ClientId, peer: Peer) {
-        let full = self.users.get(peer.uid).clients >= self.settings.clients_per_user;
+        let limits = self.policy.limits(&peer, self.settings.limits());
+        let full = self.users.get(peer.uid).clients >= limits.clients;
         let refused = if self.ending {
             Some("the daemon ends")
         } else if full {
@@ -176,8 +191,8 @@ impl Engine {
             return;
         }
         self.users.change(peer.uid, |usage| usage.clients += 1);
-        let queue = Queue::new(self.settings.queued_per_client);
-        self.clients.insert(client, Client { peer, registrations: HashMap::new(), queue });
+        let queue = Queue::new(limits.queued_per_client);
+        self.clients.insert(client, Client { peer, limits, registrations: HashMap::new(), queue });
     }
 
     fn gone(&mut self, now: u64, id: ClientId) {
@@ -200,7 +215,7 @@ impl Engine {
         match request {
             Request::Register { id: name, port, filter, auto_reregister } => {
                 let (peer, known) = (&client.peer, client.registrations.contains_key(&name));
-                let full = self.users.get(peer.uid).registrations >= self.settings.registrations_per_user;
+                let full = self.users.get(peer.uid).registrations >= client.limits.registrations;
                 let port = match port {
                     _ if known => Err(-libc::EEXIST),
                     Ok(port) if filter.check().is_err() || port.number == 0 => Err(-libc::EINVAL),

@@ -1,5 +1,7 @@
 //! Times and limits, and who may have what.
 
+use std::path::Path;
+
 use ibv_sa_wire::Filter;
 use ibv_sa_wire::mad::Notice;
 
@@ -68,14 +70,47 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// What each user may have, where the policy says nothing else.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            clients: self.clients_per_user,
+            registrations: self.registrations_per_user,
+            queued: self.queued_per_user,
+            queued_per_client: self.queued_per_client,
+        }
+    }
+}
+
+/// How much one user may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections.
+    pub clients: usize,
+    /// Registrations.
+    pub registrations: usize,
+    /// Notices that wait for all its clients.
+    pub queued: usize,
+    /// Notices that wait for one client.
+    pub queued_per_client: usize,
+}
+
 /// Who may have what. The answers are asked for once per connection, registration and notice.
 pub trait Policy: Send {
     /// May this process have a connection at all?
     fn may_connect(&self, peer: &Peer) -> bool;
     /// May it register this on this port?
     fn may_register(&self, peer: &Peer, port: &PortName, filter: &Filter) -> bool;
-    /// May it see this notice, under whatever filter?
-    fn may_receive(&self, peer: &Peer, notice: &Notice) -> bool;
+    /// May it see this notice of this port, under whatever filter?
+    fn may_receive(&self, peer: &Peer, port: &PortName, notice: &Notice) -> bool;
+    /// How much its user may have; `defaults` are those of the settings.
+    fn limits(&self, _peer: &Peer, defaults: Limits) -> Limits {
+        defaults
+    }
+    /// The file that it comes from, if it does.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// Any local user, but traps 256 to 259, which tell keys, for administrators only.
@@ -101,7 +136,7 @@ impl Policy for DefaultPolicy {
             || !filter.subscriptions().into_iter().any(|wish| wish.needs_trust())
     }
 
-    fn may_receive(&self, peer: &Peer, notice: &Notice) -> bool {
+    fn may_receive(&self, peer: &Peer, _port: &PortName, notice: &Notice) -> bool {
         self.administrators.contains(&peer.uid) || !notice.trap().is_some_and(|trap| trap.is_security())
     }
 }

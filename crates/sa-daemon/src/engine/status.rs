@@ -1,6 +1,7 @@
 //! What an operator may see of the engine.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use ibv_sa_wire::Subscription;
 
@@ -85,6 +86,8 @@ pub struct ClientStatus {
 /// The whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
+    /// The file that the policy comes from; none if it is the built-in one.
+    pub policy: Option<PathBuf>,
     /// Ports in use.
     pub ports: Vec<PortStatus>,
     /// Connected programs.
@@ -147,6 +150,7 @@ impl Engine {
             queued: client.queue.notices(),
             lost: client.queue.lost(),
         });
-        Status { ports: ports.collect(), clients: clients.collect(), counters: self.counters }
+        let policy = self.policy.file().map(PathBuf::from);
+        Status { policy, ports: ports.collect(), clients: clients.collect(), counters: self.counters }
     }
 }

@@ -36,6 +36,8 @@ pub struct Peer {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
+    /// Its other groups, when it connected.
+    pub groups: Vec<u32>,
     /// The process, 0 if it cannot be seen from here.
     pub pid: u32,
     /// Its name. Chosen by the program: escape it before it is shown.

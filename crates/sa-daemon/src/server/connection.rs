@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 use super::status;
 use crate::driver::Driver;
-use crate::engine::{ClientId, Event, Outgoing, Reply, Request};
+use crate::engine::{ClientId, Event, Limits, Outgoing, Reply, Request};
 
 /// Messages of one client before the others have their turn.
 const TURN: usize = 64;
@@ -38,17 +38,6 @@ pub enum Why {
     Closed,
     /// What came in was no message, or not at its time.
     Protocol,
-}
-
-/// What the daemon says of itself to every client.
-#[derive(Debug, Clone, Copy)]
-pub struct Greeting {
-    /// Differs from run to run.
-    pub instance: u64,
-    /// See `Welcome`.
-    pub max_registrations: u32,
-    /// See `Welcome`.
-    pub max_queued: u32,
 }
 
 /// One program's connection.
@@ -77,7 +66,7 @@ impl Connection {
     }
 
     /// Takes in what is there. Descriptors that come along are closed by the kernel: nothing asks for them.
-    pub fn read(&mut self, id: ClientId, driver: &mut Driver, greeting: &Greeting) -> Fate {
+    pub fn read(&mut self, id: ClientId, driver: &mut Driver, instance: u64) -> Fate {
         for _ in 0..TURN {
             if !Self::may_read(id, driver) {
                 break;
@@ -93,7 +82,7 @@ impl Connection {
             let Some(Ok(message)) = packet.get(..length).map(ClientMessage::decode) else {
                 return Fate::Ends(Why::Protocol);
             };
-            if !self.message(id, message, driver, greeting) {
+            if !self.message(id, message, driver, instance) {
                 return Fate::Ends(Why::Protocol);
             }
         }
@@ -106,10 +95,13 @@ impl Connection {
         client: ClientId,
         message: ClientMessage,
         driver: &mut Driver,
-        greeting: &Greeting,
+        instance: u64,
     ) -> bool {
         let request = match (message, self.greeted) {
-            (ClientMessage::Hello(hello), false) => return self.greet(hello, greeting),
+            (ClientMessage::Hello(hello), false) => {
+                let Some(limits) = driver.engine.limits(client) else { return false };
+                return self.greet(hello, instance, limits);
+            }
             (ClientMessage::Register(register), true) => {
                 let port = driver.transport.resolve(&register.port);
                 let auto_reregister = register.flags & Register::AUTO_REREGISTER != 0;
@@ -123,7 +115,7 @@ impl Connection {
         true
     }
 
-    fn greet(&mut self, hello: Hello, greeting: &Greeting) -> bool {
+    fn greet(&mut self, hello: Hello, instance: u64, limits: Limits) -> bool {
         let Some(version) = hello.common_version(VERSION, VERSION) else {
             let text = format!(
                 "the daemon speaks version {VERSION}, the program {} to {}",
@@ -133,7 +125,8 @@ impl Connection {
             return false;
         };
         self.greeted = true;
-        let Greeting { instance, max_registrations, max_queued } = *greeting;
+        let limit = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
+        let (max_registrations, max_queued) = (limit(limits.registrations), limit(limits.queued_per_client));
         let welcome = Welcome { version, features: 0, instance, max_registrations, max_queued };
         // The first packet always has room.
         send(&self.fd, &ServerMessage::Welcome(welcome)).is_ok()

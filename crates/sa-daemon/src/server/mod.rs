@@ -2,6 +2,7 @@
 
 mod connection;
 mod doorstep;
+mod reload;
 mod socket;
 mod status;
 mod sys;
@@ -23,7 +24,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::driver::{Driver, Log, TransportFactory, now};
 use crate::engine::{ClientId, Event, Level, Peer, Policy, Record, Settings};
-use connection::{Connection, Fate, Greeting, Why};
+use crate::policy::PolicyFile;
+use connection::{Connection, Fate, Why};
+use reload::Reload;
+pub use reload::Reloader;
 use socket::Listener;
 
 /// What `run` needs to know.
@@ -96,6 +100,7 @@ const LISTENER: u64 = 0;
 const SOURCE: u64 = 1;
 const STOP: u64 = 2;
 const SIGNAL: u64 = 3;
+const RELOAD: u64 = 4;
 /// Sockets of clients have even numbers from here on, their processes the next odd ones.
 const CLIENTS: u64 = 16;
 
@@ -114,8 +119,10 @@ pub struct Daemon {
     stop: Arc<OwnedFd>,
     signals: Option<UnixStream>,
     connections: HashMap<ClientId, Connection>,
-    greeting: Greeting,
     refused: doorstep::Doorstep,
+    reload: Option<Reload>,
+    /// Differs from run to run.
+    instance: u64,
     next_client: u64,
     /// Accept again then.
     accept_at: Option<u64>,
@@ -141,12 +148,7 @@ impl Daemon {
             Some(listener) => listener,
             None => Listener::bind(&config.socket)?,
         };
-        let limit = |limit: usize| u32::try_from(limit).unwrap_or(u32::MAX);
-        let greeting = Greeting {
-            instance: now() ^ config.settings.seed,
-            max_registrations: limit(config.settings.registrations_per_user),
-            max_queued: limit(config.settings.queued_per_client),
-        };
+        let instance = now() ^ config.settings.seed;
         let driver = Driver::new(config.settings, config.policy, config.transport, config.log)
             .map_err(system("the transport"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
@@ -160,8 +162,9 @@ impl Daemon {
             stop: Arc::new(stop),
             signals,
             connections: HashMap::new(),
-            greeting,
             refused: doorstep::Doorstep::default(),
+            reload: None,
+            instance,
             next_client: 0,
             accept_at: None,
             protocol_errors: 0,
@@ -183,6 +186,25 @@ impl Daemon {
             Some(signals) => add(signals.as_fd(), SIGNAL),
             None => Ok(()),
         }
+    }
+
+    /// Reads this policy file again when SIGHUP comes, if the daemon heeds signals, or a reloader says so. What was
+    /// configured counts until then.
+    pub fn reload_from(&mut self, file: PolicyFile) -> Result<Reloader, Error> {
+        let system = |source| Error::System { what: "signals", source };
+        let reload = Reload::new(file, self.signals.is_some()).map_err(system)?;
+        epoll::add(&self.epoll, &reload.wish, EventData::new_u64(RELOAD), EventFlags::IN)
+            .map_err(|error| system(error.into()))?;
+        Ok(self.reload.insert(reload).reloader())
+    }
+
+    fn reread(&mut self) {
+        let Some(reload) = &mut self.reload else { return };
+        let (policy, records) = reload.read();
+        if let Some(policy) = policy {
+            self.driver.engine.set_policy(policy);
+        }
+        records.iter().for_each(|record| self.driver.log(record));
     }
 
     /// For ending it from elsewhere.
@@ -209,6 +231,7 @@ impl Daemon {
                 match token {
                     LISTENER => self.accept(),
                     SOURCE => {}
+                    RELOAD => self.reread(),
                     STOP | SIGNAL if end_by.is_none() => {
                         end_by = Some(now() + END.as_nanos() as u64);
                         self.end();
@@ -283,7 +306,10 @@ impl Daemon {
         // A descriptor may live on in a child that knows nothing of it; the process is the client.
         let process =
             Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let peer = Peer { uid: credentials.uid, gid: credentials.gid, pid, comm: connection::comm(pid) };
+        let groups =
+            sys::peer_groups(fd.as_fd()).unwrap_or_else(|_| groups_of(credentials.uid, credentials.gid));
+        let comm = connection::comm(pid);
+        let peer = Peer { uid: credentials.uid, gid: credentials.gid, groups, pid, comm };
         let mut connection = Connection::new(fd, process);
         self.driver.event(Event::ClientConnected { client: id, peer });
         let token = CLIENTS + 2 * id.0;
@@ -314,7 +340,7 @@ impl Daemon {
             return;
         };
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            match connection.read(id, &mut self.driver, &self.greeting) {
+            match connection.read(id, &mut self.driver, self.instance) {
                 Fate::Lives { .. } => {}
                 Fate::Ends(why) => {
                     if why == Why::Protocol {
@@ -360,6 +386,14 @@ impl Daemon {
     fn warn(&mut self, kind: &'static str, text: String) {
         self.driver.log(&Record { level: Level::Warning, kind, text, suppressed: 0 });
     }
+}
+
+/// The groups that a user has by the host's books, where the kernel does not say which the process has.
+fn groups_of(uid: u32, gid: u32) -> Vec<u32> {
+    let Ok(Some(user)) = nix::unistd::User::from_uid(uid.into()) else { return Vec::new() };
+    let name = std::ffi::CString::new(user.name).unwrap_or_default();
+    let groups = nix::unistd::getgrouplist(&name, gid.into()).unwrap_or_default();
+    groups.into_iter().map(|group| group.as_raw()).collect()
 }
 
 fn signals() -> io::Result<UnixStream> {

@@ -10,6 +10,7 @@ pub fn render(status: &Status) -> Vec<u8> {
         "version": 1,
         "daemon": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
+        "policy": status.policy.as_ref().map(|path| path.to_string_lossy()),
         "ports": status.ports.iter().map(port).collect::<Vec<_>>(),
         "clients": status.clients.iter().map(client).collect::<Vec<_>>(),
         "counters": counters(&status.counters),

@@ -2,5 +2,6 @@
 
 mod clients;
 mod leases;
+mod limits;
 mod properties;
 mod world;

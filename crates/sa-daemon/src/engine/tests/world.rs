@@ -159,7 +159,7 @@ impl World {
     }
 
     pub fn connect(&mut self, client: u64, uid: u32) {
-        let peer = Peer { uid, gid: uid, pid: client as u32, comm: "prog".into() };
+        let peer = Peer { uid, gid: uid, groups: Vec::new(), pid: client as u32, comm: "prog".into() };
         self.event(Event::ClientConnected { client: ClientId(client), peer });
     }
 

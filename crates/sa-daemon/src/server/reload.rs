@@ -1,0 +1,68 @@
+//! Another policy for a daemon that runs: on SIGHUP, or when somebody in the process asks.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crate::engine::{Level, Policy, Record};
+use crate::policy::PolicyFile;
+
+/// The file, and what wakes the loop.
+pub struct Reload {
+    file: PolicyFile,
+    /// Readable when the file is to be read again.
+    pub wish: UnixStream,
+    wishes: Arc<UnixStream>,
+}
+
+/// Lets a daemon read its policy file again, from another thread.
+#[derive(Clone)]
+pub struct Reloader(Arc<UnixStream>);
+
+impl Reloader {
+    /// As SIGHUP does.
+    pub fn reload(&self) {
+        // A full pipe has a wish in it already.
+        let _ = rustix::io::write(&*self.0, &[0]);
+    }
+}
+
+impl Reload {
+    /// With SIGHUP, if `signals`.
+    pub fn new(file: PolicyFile, signals: bool) -> io::Result<Reload> {
+        let (wish, wishes) = UnixStream::pair()?;
+        wish.set_nonblocking(true)?;
+        wishes.set_nonblocking(true)?;
+        if signals {
+            signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, wishes.try_clone()?)?;
+        }
+        Ok(Reload { file, wish, wishes: Arc::new(wishes) })
+    }
+
+    /// For wishes from elsewhere.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.wishes.clone())
+    }
+
+    /// The new policy, if the file is good; and what to tell the operator.
+    pub fn read(&mut self) -> (Option<Box<dyn Policy>>, Vec<Record>) {
+        // Of several wishes one is enough; one that comes now is for the next turn.
+        while matches!(rustix::io::read(&self.wish, &mut [0u8; 64]), Ok(64)) {}
+        let record = |level, text| Record { level, kind: "policy", text, suppressed: 0 };
+        match self.file.policy() {
+            Ok(policy) => {
+                let text = match policy.file() {
+                    Some(file) => format!("the policy was read from {}", file.display()),
+                    None => "there is no policy file: the built-in policy counts".into(),
+                };
+                (Some(policy), vec![record(Level::Info, text)])
+            }
+            Err(error) => {
+                let mut records: Vec<_> =
+                    error.lines().into_iter().map(|line| record(Level::Error, line)).collect();
+                records.push(record(Level::Error, "the policy stays what it was".into()));
+                (None, records)
+            }
+        }
+    }
+}
