@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use ibv_sa_daemon::engine::{DefaultPolicy, Level, Record, Settings};
+use ibv_sa_daemon::engine::{Level, Record, Settings};
+use ibv_sa_daemon::policy::{self, PolicyFile};
 use ibv_sa_daemon::transport::umad::Umad;
 use ibv_sa_daemon::{Config, Daemon, Error};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{self, SOCKET, own_socket};
-use crate::message::{FAILED, Failure};
+use crate::message::{FAILED, Failure, print, say};
 use crate::terminal;
 
 /// Share the notices of the subnet administrator (SA) between the programs of this host
@@ -37,13 +38,29 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, verbatim_doc_comment,
           value_parser = OsStringValueParser::new().try_map(|value| connection::socket_path(&value)))]
     socket: Option<PathBuf>,
+
+    /// Who may have what, and how much: ibv-sa-policy(5)
+    ///
+    /// SIGHUP reads it again. Without this option and without the default file any local user may have
+    /// everything but traps 256 to 259.
+    ///
+    /// [default: /etc/ibv_sa/policy.toml, if it is there]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, verbatim_doc_comment)]
+    policy: Option<PathBuf>,
+
+    /// Say what a policy file means, or all that is wrong with it, and start nothing
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["socket", "policy"])]
+    check: Option<PathBuf>,
 }
+
+/// As for wrong arguments.
+const WRONG: i32 = 2;
 
 const AFTER_HELP: &str = "\
 Exit status:
-  0    SIGTERM or SIGINT ended it
-  2    the arguments are wrong
-  125  it cannot listen, or this host has no libibumad or no umad
+  0    SIGTERM or SIGINT ended it; with --check: the file is right
+  2    the arguments are wrong, or the file that --check names
+  125  it cannot listen, its policy file is wrong, or this host has no libibumad or no umad
 
 Examples:
   As a service, started by the first program that connects:
@@ -53,10 +70,16 @@ Examples:
       ibv-sa daemon --socket /tmp/sa/sa.sock
       IBV_SA_SOCKET=/tmp/sa/sa.sock ibv-sa monitor
 
-See also: ibv-sa-daemon(8), ibv-sa-status(1), ibv-sa-monitor(1)";
+  Before a new policy, and for a daemon to take it:
+      ibv-sa daemon --check /etc/ibv_sa/policy.toml && systemctl reload ibv-sa
+
+See also: ibv-sa-daemon(8), ibv-sa-policy(5), ibv-sa-status(1), ibv-sa-monitor(1)";
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     terminal::open_standard_descriptors();
+    if let Some(file) = args.check {
+        return check(&file);
+    }
     let mut log = Log::new();
     let socket = match args.socket {
         Some(path) => path,
@@ -66,17 +89,38 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let piped = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGPIPE, piped)
         .map_err(|error| Failure::new(FAILED, format!("SIGPIPE: {error}")))?;
-    let daemon = Daemon::new(Config {
+    let file = match args.policy {
+        // Read again on SIGHUP, wherever the daemon is then.
+        Some(path) => PolicyFile::named(std::path::absolute(&path).unwrap_or(path)),
+        None => PolicyFile::if_there(policy::DEFAULT),
+    };
+    let mut daemon = Daemon::new(Config {
         socket,
         settings: Settings::default(),
-        policy: Box::new(DefaultPolicy::default()),
+        policy: file.policy().map_err(|error| wrong(FAILED, &error))?,
         transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
         log: Box::new(move |record| log.record(record)),
         signals: true,
     })
     .map_err(explained)?;
+    daemon.reload_from(file).map_err(explained)?;
     Log::new().line(Level::Info, &format!("version {} is ready", env!("CARGO_PKG_VERSION")));
     daemon.run().map_err(explained)
+}
+
+fn check(file: &Path) -> Result<(), Failure> {
+    let rules = PolicyFile::named(file).read().map_err(|error| wrong(WRONG, &error))?;
+    print(
+        format!("{}: a policy\n{}", file.display(), rules.describe(Settings::default().limits())).as_bytes(),
+    )
+}
+
+/// Each thing that is wrong on a line of its own.
+fn wrong(code: i32, error: &policy::Error) -> Failure {
+    let mut lines = error.lines();
+    let last = lines.pop().unwrap_or_default();
+    lines.iter().for_each(|line| say(&format!("error: {line}")));
+    Failure::new(code, last)
 }
 
 /// Root's is the system's; its directory is made, as tmpfiles.d does at boot.

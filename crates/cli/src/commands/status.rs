@@ -123,6 +123,10 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 
 fn render(status: &Value) -> String {
     let mut text = format!("daemon {}, pid {}\n", plain(&status["daemon"]), plain(&status["pid"]));
+    text += &match &status["policy"] {
+        Value::Null => "policy: built in\n".into(),
+        file => format!("policy: {}\n", plain(file)),
+    };
     let ports = list(status, "ports");
     if ports.is_empty() {
         text += "\nno port is in use: no program wants notices\n";
@@ -197,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_shown_as_missing() {
-        assert!(render(&json!({})).starts_with("daemon -, pid -\n\nno port is in use"));
+        assert!(render(&json!({})).starts_with("daemon -, pid -\npolicy: built in\n\nno port is in use"));
     }
 
     #[test]
