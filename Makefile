@@ -103,7 +103,7 @@ bench: setup-test
 ##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions, UNITDIR and TMPFILESDIR for systemd
 install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/infiniband \
-	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man7 \
+	  $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7 \
 	  $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(DOCDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(TMPFILESDIR) \
 	  $(DESTDIR)$(BASHCOMPDIR) $(DESTDIR)$(ZSHCOMPDIR) $(DESTDIR)$(FISHCOMPDIR)
 	install -m 755 build/release/ibv-sa $(DESTDIR)$(BINDIR)/ibv-sa
@@ -115,6 +115,7 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	install -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1
 	install -m 644 $(MAN3) $(DESTDIR)$(MANDIR)/man3
 	for link in $(MAN3_LINKS); do ln -sf "$${link#*=}.3" "$(DESTDIR)$(MANDIR)/man3/$${link%=*}.3"; done
+	install -m 644 man/ibv-sa-policy.5 $(DESTDIR)$(MANDIR)/man5/ibv-sa-policy.5
 	install -m 644 man/ibv_sa.7 $(DESTDIR)$(MANDIR)/man7/ibv_sa.7
 	install -m 644 man/ibv-sa-daemon.8 $(DESTDIR)$(MANDIR)/man8/ibv-sa-daemon.8
 	install -m 644 systemd/ibv-sa.socket $(DESTDIR)$(UNITDIR)/ibv-sa.socket
@@ -124,13 +125,15 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	build/release/ibv-sa completion bash | install -m 644 /dev/stdin $(DESTDIR)$(BASHCOMPDIR)/ibv-sa
 	build/release/ibv-sa completion zsh | install -m 644 /dev/stdin $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa
 	build/release/ibv-sa completion fish | install -m 644 /dev/stdin $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
-	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md docs/report-schema.json $(DESTDIR)$(DOCDIR)
+	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md docs/report-schema.json docs/policy.toml \
+	  $(DESTDIR)$(DOCDIR)
 
 ## make uninstall  removes what install put there
 uninstall:
 	rm -f $(DESTDIR)$(LIBDIR)/libibv_sa.so.1 $(DESTDIR)$(LIBDIR)/libibv_sa.so $(DESTDIR)$(LIBDIR)/pkgconfig/ibv_sa.pc \
 	  $(DESTDIR)$(INCLUDEDIR)/infiniband/ibv_sa.h $(DESTDIR)$(MANDIR)/man7/ibv_sa.7 $(DESTDIR)$(BINDIR)/ibv-sa \
-	  $(DESTDIR)$(MANDIR)/man8/ibv-sa-daemon.8 $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(MAN1)) \
+	  $(DESTDIR)$(MANDIR)/man5/ibv-sa-policy.5 $(DESTDIR)$(MANDIR)/man8/ibv-sa-daemon.8 \
+	  $(patsubst man/%,$(DESTDIR)$(MANDIR)/man1/%,$(MAN1)) \
 	  $(DESTDIR)$(UNITDIR)/ibv-sa.socket $(DESTDIR)$(UNITDIR)/ibv-sa.service \
 	  $(DESTDIR)$(TMPFILESDIR)/ibv-sa.conf $(DESTDIR)$(BASHCOMPDIR)/ibv-sa \
 	  $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish

@@ -14,7 +14,7 @@ use super::traps::{SECURITY, Traps};
 const MOST_PROBLEMS: usize = 20;
 
 /// The limits: key, most, what to do instead of 0.
-const LIMITS: [(&str, usize, &str); 4] = [
+pub const LIMITS: [(&str, usize, &str); 4] = [
     ("connections", 65_536, "; to keep a user out, write a rule with action = \"deny\""),
     ("registrations", 1_000_000, "; to forbid all of them, write a rule with action = \"deny\""),
     ("queued", 16_777_216, ""),

@@ -6,10 +6,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::names::Names;
+use super::parse::LIMITS;
 use super::{PolicyFile, Rules};
 use crate::engine::Settings;
 
 const EXAMPLE: &str = include_str!("../../../../../docs/policy.toml");
+const MANUAL: &str = include_str!("../../../../../man/ibv-sa-policy.5.md");
 
 /// A host with few users, so that no test depends on the one it runs on.
 struct FewNames;
@@ -61,6 +63,43 @@ But, by the first that is about the user:
   line 45: user daemon (1): 64 registrations, 65536 notices that wait
 "
     );
+}
+
+/// Whoever copies from the manual gets what it says.
+#[test]
+fn the_manual_is_right() {
+    struct AnyName;
+    impl Names for AnyName {
+        fn user(&self, _: &str) -> Result<Option<u32>, String> {
+            Ok(Some(1))
+        }
+        fn group(&self, _: &str) -> Result<Option<u32>, String> {
+            Ok(Some(1))
+        }
+    }
+    let mut examples = 0;
+    // Examples are indented by four; their parts have empty lines between them.
+    for text in MANUAL.split("\n\n").filter(|text| text.starts_with("    [[")) {
+        let found = Rules::parse(text, &AnyName);
+        assert!(found.is_ok(), "{text}\n{found:?}");
+        examples += 1;
+    }
+    assert_eq!(examples, 10);
+    let defaults = Settings::default().limits();
+    for ((key, most, _), default) in LIMITS.iter().zip([
+        defaults.clients,
+        defaults.registrations,
+        defaults.queued,
+        defaults.queued_per_client,
+    ]) {
+        let entry = MANUAL.split_once(&format!("\n**{key}** = *N*\n")).expect("an entry").1;
+        let entry = entry.split_once("\n\n").expect("an end").0;
+        assert!(entry.contains(&format!("1 to {most}, default {default}.")), "{entry}");
+    }
+    let wrong = "[[rule]]\nusers = [\"alcie\"]\naction = \"deny\"\n\n[limits]\nconnections = 0\n";
+    for problem in Rules::parse(wrong, &FewNames).expect_err("two mistakes") {
+        assert!(MANUAL.contains(&format!("    ibv-sa: error: policy.toml:{problem}\n")), "{problem}");
+    }
 }
 
 #[test]
