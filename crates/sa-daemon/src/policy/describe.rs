@@ -27,9 +27,9 @@ impl Rules {
         }
         text += "  otherwise: user 0 may have everything, everybody else everything but traps 256 to 259\n";
         let limits = self.limits.over(defaults);
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "Each user may have {} connections, {} registrations, {} notices that wait, of them {} for one connection.\n",
+            "Each user may have {} connections, {} registrations, {} notices that wait, of them {} for one connection.",
             limits.clients, limits.registrations, limits.queued, limits.queued_per_client
         );
         if !self.overrides.is_empty() {

@@ -2,6 +2,7 @@
 
 mod connection;
 mod doorstep;
+mod peer;
 mod reload;
 mod socket;
 mod status;
@@ -23,7 +24,7 @@ use rustix::net::SocketFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::driver::{Driver, Log, TransportFactory, now};
-use crate::engine::{ClientId, Event, Level, Peer, Policy, Record, Settings};
+use crate::engine::{ClientId, Event, Level, Policy, Record, Settings};
 use crate::policy::PolicyFile;
 use connection::{Connection, Fate, Why};
 use reload::Reload;
@@ -306,10 +307,7 @@ impl Daemon {
         // A descriptor may live on in a child that knows nothing of it; the process is the client.
         let process =
             Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let groups =
-            sys::peer_groups(fd.as_fd()).unwrap_or_else(|_| groups_of(credentials.uid, credentials.gid));
-        let comm = connection::comm(pid);
-        let peer = Peer { uid: credentials.uid, gid: credentials.gid, groups, pid, comm };
+        let peer = peer::describe(fd.as_fd(), &credentials, pid);
         let mut connection = Connection::new(fd, process);
         self.driver.event(Event::ClientConnected { client: id, peer });
         let token = CLIENTS + 2 * id.0;
@@ -386,14 +384,6 @@ impl Daemon {
     fn warn(&mut self, kind: &'static str, text: String) {
         self.driver.log(&Record { level: Level::Warning, kind, text, suppressed: 0 });
     }
-}
-
-/// The groups that a user has by the host's books, where the kernel does not say which the process has.
-fn groups_of(uid: u32, gid: u32) -> Vec<u32> {
-    let Ok(Some(user)) = nix::unistd::User::from_uid(uid.into()) else { return Vec::new() };
-    let name = std::ffi::CString::new(user.name).unwrap_or_default();
-    let groups = nix::unistd::getgrouplist(&name, gid.into()).unwrap_or_default();
-    groups.into_iter().map(|group| group.as_raw()).collect()
 }
 
 fn signals() -> io::Result<UnixStream> {
