@@ -27,8 +27,8 @@ pub struct Driver {
     log: Log,
     /// Clients with something in their queue.
     pub awake: BTreeSet<ClientId>,
-    /// Clients that the engine will not have.
-    pub closing: Vec<(ClientId, &'static str)>,
+    /// What the clients are told that the engine will not have: negative errno and reason.
+    pub closing: Vec<(i32, &'static str)>,
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -111,7 +111,7 @@ impl Driver {
                 Action::Wake { client } => {
                     self.awake.insert(client);
                 }
-                Action::CloseClient { client, reason } => self.closing.push((client, reason)),
+                Action::CloseClient { status, reason, .. } => self.closing.push((status, reason)),
                 Action::Log(record) => (self.log)(&record),
             }
         }
