@@ -20,6 +20,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 mod types;
+mod work;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -281,7 +282,7 @@ impl Engine {
             self.users.change(client.peer.uid, |usage| usage.registrations += 1);
         }
         self.registrations.insert(id, registration);
-        self.check_waiting(now, port);
+        self.check(now, id);
         self.tick(now);
     }
 
