@@ -19,8 +19,11 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
-    /// Others may write to the directory.
-    #[error("{path}: others may write there, so that a socket in it is not safe; chmod go-w", path = path.display())]
+    /// The directory is another user's, or others may write to it.
+    #[error(
+        "{path}: others may write there, so that a socket in it is not safe; chown it to this user or root, chmod go-w",
+        path = path.display()
+    )]
     Directory {
         /// The directory.
         path: PathBuf,

@@ -21,7 +21,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
 
 use crate::driver::{Driver, Log, TransportFactory, now};
 use crate::engine::{ClientId, Event, Level, Limiter, Peer, Policy, Record, Settings};
@@ -163,6 +163,7 @@ impl Daemon {
 
     /// Serves until a signal or a stopper ends it.
     pub fn run(mut self) -> Result<(), Error> {
+        raise_descriptor_limit();
         let mut end_by = None;
         let mut events = Vec::with_capacity(256);
         loop {
@@ -355,6 +356,15 @@ impl Daemon {
         if let Some(suppressed) = self.limiter.admit(now(), kind) {
             self.driver.log(&Record { level: Level::Warning, kind, text, suppressed });
         }
+    }
+}
+
+/// Each program takes two descriptors, and a shell gives 1024, which a few users could use up. As many as may be.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Without it the daemon pauses earlier, and says so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 }
 
