@@ -27,6 +27,7 @@ const CLIENT: &str = "IBV_SA_TEST_CLIENT";
 #[test]
 fn daemon_process() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
+    common::end_with_parent();
     run(Config {
         socket: socket.into(),
         settings: Settings { linger: 0, close: 0, ..Settings::default() },

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Client, Heard, LIMIT};
+use common::{Client, Heard, LIMIT, QUIET};
 use host::{Host, config};
 use ibv_sa_daemon::engine::Settings;
 use ibv_sa_daemon::transport::embedded::{DEVICE, Embedded};
@@ -18,8 +18,6 @@ use ibv_sa_daemon::{Daemon, Error, Monitor, MonitorEvent};
 use ibv_sa_wire::mad::Notice;
 use ibv_sa_wire::proto::{ClientMessage, Hello, PortSelector};
 use ibv_sa_wire::{Filter, Gid, Guid, Trap};
-
-const SHORT: Duration = Duration::from_millis(100);
 
 fn about(trap: Trap, last: u8) -> Notice {
     let mut gid = [0; 16];
@@ -44,7 +42,7 @@ fn notices_reach_each_program_once_and_the_last_one_out_unsubscribes() {
     assert_eq!(one.hear(LIMIT), Heard::Unregistered(1));
     drop(two);
     host.wait_for("the end of the subscription", |host| host.subscriptions() == 0);
-    assert_eq!(one.hear(SHORT), Heard::Nothing);
+    assert_eq!(one.hear(QUIET), Heard::Nothing);
 }
 
 #[test]
@@ -110,7 +108,7 @@ fn a_program_that_does_not_read_loses_and_delays_nobody() {
         }
     }
     assert!(lost > 0 && got >= 100);
-    assert_eq!(slow.hear(SHORT), Heard::Nothing);
+    assert_eq!(slow.hear(QUIET), Heard::Nothing);
 }
 
 #[test]
@@ -213,7 +211,7 @@ fn a_monitor_is_its_own_daemon() {
     sa.happen(&notice);
     let Ok(Some(MonitorEvent::Notice { id: 1, delivery })) = monitor.next(LIMIT) else { panic!("no notice") };
     assert_eq!(delivery.notice, notice);
-    assert_eq!(monitor.next(SHORT).expect("poll works"), None);
+    assert_eq!(monitor.next(QUIET).expect("poll works"), None);
     drop(monitor);
     sa.with_sa(|sa| assert!(sa.subscribers.is_empty()));
 }

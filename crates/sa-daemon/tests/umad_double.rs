@@ -22,6 +22,7 @@ const DEVICE: &str = "fake0";
 #[test]
 fn daemon_process() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
+    common::end_with_parent();
     run(Config {
         socket: socket.into(),
         settings: Settings { linger: 0, close: 0, ..Settings::default() },
