@@ -250,7 +250,40 @@ pub fn comm(pid: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
     use super::*;
+    use crate::engine::{DefaultPolicy, Settings};
+    use crate::transport::embedded::Embedded;
+
+    #[test]
+    fn whoever_has_much_to_read_lets_others_have_their_turn() {
+        let transport = |sink| -> io::Result<Box<dyn crate::transport::Transport>> {
+            let sa = Embedded::default();
+            sa.attach(sink);
+            Ok(Box::new(sa))
+        };
+        let policy = Box::new(DefaultPolicy::default());
+        let mut driver = Driver::new(Settings::default(), policy, Box::new(transport), Box::new(|_| {}))
+            .expect("an eventfd");
+        let (client, peer) = (ClientId(1), Peer { uid: 0, gid: 0, pid: 1, comm: String::new() });
+        driver.event(Event::ClientConnected { client, peer: peer.clone() });
+        for id in 1..=2 * TURN as u64 + 1 {
+            driver.event(Event::ClientRequest { client, request: Request::Unregister { id } });
+        }
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None)
+                .expect("sockets");
+        let mut connection = Connection::new(ours, None, peer);
+        let heard = || {
+            std::iter::from_fn(|| rustix::net::recv(&theirs, &mut [0; 64], RecvFlags::empty()).ok()).count()
+        };
+        let mut rooms = Vec::new();
+        for _ in 0..3 {
+            rooms.push((connection.write(client, &mut driver, &mut Answers::default()), heard()));
+        }
+        assert_eq!(rooms, [(Ok(Room::More), TURN), (Ok(Room::More), TURN), (Ok(Room::Done), 1)]);
+    }
 
     #[test]
     fn a_kernel_without_memory_is_asked_again_later_and_not_at_once() {
