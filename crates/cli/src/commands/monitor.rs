@@ -107,7 +107,11 @@ const SILENT: i32 = -(Errno::ETIMEDOUT as i32);
 
 /// Is there nothing to wait for after this status? An SA that has answered before will do so again.
 fn is_final(status: i32, has_listened: bool) -> bool {
-    !matches!(status, 0 | RESET | DOWN) && !(status == SILENT && has_listened)
+    match status {
+        0 | RESET | DOWN => false,
+        SILENT => !has_listened,
+        _ => true,
+    }
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {
