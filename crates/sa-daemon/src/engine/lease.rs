@@ -26,7 +26,10 @@ impl Engine {
         self.lease_lost(now, port);
         // What programs are told is a closed set; the log has the rest.
         let status = match -status {
-            libc::EACCES | libc::EBUSY | libc::ENODEV | libc::EOPNOTSUPP => status,
+            libc::EBUSY | libc::EOPNOTSUPP => status,
+            libc::EACCES | libc::EPERM => -libc::EACCES,
+            // No driver behind the node, or no node.
+            libc::ENODEV | libc::ENXIO | libc::ENOENT => -libc::ENODEV,
             _ => -libc::ENETDOWN,
         };
         for id in self.waiting(port, |_| true) {

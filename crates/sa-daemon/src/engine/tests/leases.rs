@@ -216,7 +216,10 @@ fn a_port_fails_with_one_of_few_statuses() {
         (libc::EBUSY, libc::EBUSY),
         (libc::ENODEV, libc::ENODEV),
         (libc::EOPNOTSUPP, libc::EOPNOTSUPP),
-        (libc::ENXIO, libc::ENETDOWN),
+        (libc::ENXIO, libc::ENODEV),
+        (libc::ENOENT, libc::ENODEV),
+        (libc::EPERM, libc::EACCES),
+        (libc::EIO, libc::ENETDOWN),
         (libc::EMFILE, libc::ENETDOWN),
     ] {
         let mut world = World::new();
