@@ -18,6 +18,8 @@ pub type Log = Box<dyn FnMut(&Record) + Send>;
 
 /// Events of the transport that are handled before clients get their turn.
 const BATCH: usize = 256;
+/// And for how long: one notice may be for thousands of registrations.
+const TURN: u64 = 10_000_000;
 
 /// Engine, transport, log and clock.
 pub struct Driver {
@@ -27,8 +29,8 @@ pub struct Driver {
     log: Log,
     /// Clients with something in their queue.
     pub awake: BTreeSet<ClientId>,
-    /// Clients that the engine will not have.
-    pub closing: Vec<(ClientId, &'static str)>,
+    /// What the clients are told that the engine will not have: negative errno and reason.
+    pub closing: Vec<(i32, &'static str)>,
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.
@@ -66,12 +68,16 @@ impl Driver {
     /// What the transport has reported, and the timer.
     pub fn turn(&mut self) {
         self.source.clear();
+        let end = now() + TURN;
         for _ in 0..BATCH {
             let Some(event) = self.source.take() else {
                 self.timer();
                 return;
             };
             self.event(event);
+            if end <= now() {
+                break;
+            }
         }
         // There may be more: come back at once after the others had their turn.
         self.source.wake();
@@ -111,9 +117,59 @@ impl Driver {
                 Action::Wake { client } => {
                     self.awake.insert(client);
                 }
-                Action::CloseClient { client, reason } => self.closing.push((client, reason)),
+                Action::CloseClient { status, reason, .. } => self.closing.push((status, reason)),
                 Action::Log(record) => (self.log)(&record),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ibv_sa_wire::mad::Notice;
+    use ibv_sa_wire::{Filter, Gid, Trap};
+
+    use super::*;
+    use crate::engine::{DefaultPolicy, Peer, PortName, Request};
+    use crate::transport::embedded::{DEVICE, Embedded};
+
+    #[test]
+    fn a_burst_for_thousands_of_registrations_lets_clients_have_their_turn() {
+        const BURST: u64 = 60;
+        let sa = Embedded::default();
+        let transport = sa.clone();
+        let transport: TransportFactory = Box::new(move |sink| {
+            transport.attach(sink);
+            Ok(Box::new(transport))
+        });
+        let mut driver =
+            Driver::new(Settings::default(), Box::new(DefaultPolicy::default()), transport, Box::new(|_| {}))
+                .expect("an eventfd");
+        let client = ClientId(1);
+        let peer = Peer { uid: 0, gid: 0, pid: 1, comm: String::new(), groups: Vec::new() };
+        driver.event(Event::ClientConnected { client, peer });
+        let many = Settings::default().registrations_per_user as u64 / 2;
+        for id in 1..=many {
+            let port = Ok(PortName { device: DEVICE.into(), number: 1 });
+            let filter = Filter { is_generic: Some(true), ..Filter::trap(Trap(64)) };
+            let request = Request::Register { id, port, filter, auto_reregister: false };
+            driver.event(Event::ClientRequest { client, request });
+            driver.turn();
+        }
+        for n in 0..BURST {
+            sa.happen(&Notice::about_gid(Trap(64), Gid([n as u8; 16]), 1, Gid([1; 16])));
+        }
+        let seen = |driver: &Driver| driver.engine.status().counters.reports;
+        driver.turn();
+        assert!((1..BURST).contains(&seen(&driver)), "{} of {BURST} in one turn", seen(&driver));
+        let mut turns = 1;
+        while seen(&driver) < BURST {
+            let mut fds =
+                [rustix::event::PollFd::from_borrowed_fd(driver.source_fd(), rustix::event::PollFlags::IN)];
+            let more = rustix::event::poll(&mut fds, Some(&Default::default())).expect("poll works");
+            assert_eq!(more, 1, "what is left is forgotten after {turns} turns");
+            driver.turn();
+            turns += 1;
         }
     }
 }

@@ -232,7 +232,7 @@ fn limits_are_those_of_the_file() {
     let two = Client::connect(&host.socket());
     two.send(&ClientMessage::Hello(Hello::default()));
     assert_eq!(two.hear(LIMIT), Heard::Welcome);
-    assert_eq!(host.greeting(), Heard::Refused(-libc::EACCES));
+    assert_eq!(host.greeting(), Heard::Refused(-libc::EBUSY));
     one.registered(1, DEVICE, trap(64));
     two.register(1, DEVICE, trap(64), 0);
     assert_eq!(two.hear(LIMIT), Heard::Registered(1, -libc::EBUSY));

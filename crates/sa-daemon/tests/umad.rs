@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Client, Heard, LIMIT};
+use common::{Client, Heard, LIMIT, QUIET};
 use fabric::Fabric;
 use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
 use ibv_sa_daemon::transport::umad::Umad;
@@ -17,12 +17,12 @@ use ibv_sa_wire::{Filter, Trap};
 
 const SOCKET: &str = "IBV_SA_TEST_SOCKET";
 const DEVICE: &str = "ibsim0";
-const QUIET: Duration = Duration::from_millis(300);
 
 /// Not a test but the daemon of the others: this binary is started once more, under the preload.
 #[test]
 fn daemon_process() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
+    common::end_with_parent();
     run(Config {
         socket: socket.into(),
         settings: Settings { linger: 200_000_000, close: 200_000_000, ..Settings::default() },

@@ -6,7 +6,7 @@
 //! by all registrations that need it.
 //!
 //! Coarse, because two entries that overlap each send their own report of one event: a trap is either subscribed by
-//! its number or comes under "all", and [`is_needed`] keeps it so.
+//! its number or comes under "all".
 
 use core::fmt;
 
@@ -232,11 +232,4 @@ impl IntoIterator for Subscriptions {
     fn into_iter(self) -> Self::IntoIter {
         self.generic.into_iter().chain(self.vendor)
     }
-}
-
-/// Whether `wanted` has to stand at the SA while all of `others` are wanted too (it may be among them): not if one
-/// of them brings its notices and more. What is left of a set of different subscriptions from
-/// [`Filter::subscriptions`] brings every notice once.
-pub fn is_needed(wanted: &Subscription, others: impl IntoIterator<Item = Subscription>) -> bool {
-    !others.into_iter().any(|other| other.covers(wanted) && !wanted.covers(&other))
 }

@@ -164,6 +164,7 @@ fn texts_of_a_refusal() {
     assert_eq!(Refused::new(-1, &("x".to_owned() + &long)).text(), "x".to_owned() + &"é".repeat(79));
     assert_eq!(Refused::new(-1, "a\nb\0c\u{1b}[").text(), "a b c [");
     assert_eq!(Refused::new(5, "").status, -1);
+    assert_eq!(Refused::new(i32::MIN, "").status, -4095);
     assert_eq!(format!("{:?}", Refused::new(-1, "x")), "Refused { status: -1, text: \"x\" }");
 }
 
@@ -299,6 +300,7 @@ fn what_a_client_refuses() {
         (bent(welcome(), 15, &[1]), ProtoError::Reserved),
         (bent(refused(), 8, &[0; 4]), ProtoError::Status(0)),
         (bent(refused(), 8, &[1, 0, 0, 0]), ProtoError::Status(1)),
+        (bent(refused(), 8, &i32::MIN.to_le_bytes()), ProtoError::Status(i32::MIN)),
         (bent(refused(), 12, &[0xFF]), ProtoError::Text),
         (bent(refused(), 12, &[0x1B]), ProtoError::Text),
         (bent(refused(), 15, b"x"), ProtoError::Text),
@@ -314,6 +316,7 @@ fn what_a_client_refuses() {
         (bent(told(notice_event()), 72, &[1]), ProtoError::Reserved),
         (bent(change(), 8, &[0]), ProtoError::Id),
         (bent(change(), 16, &[1]), ProtoError::Status(1)),
+        (bent(change(), 16, &(-4096i32).to_le_bytes()), ProtoError::Status(-4096)),
         (bent(change(), 20, &[1]), ProtoError::Reserved),
         (bent(overflow(), 8, &[0]), ProtoError::Id),
         (bent(overflow(), 16, &[0]), ProtoError::NothingLost),

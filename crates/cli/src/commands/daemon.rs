@@ -1,8 +1,8 @@
 //! `ibv-sa daemon`: shares the SA's reports between the programs of this host.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
@@ -128,18 +128,25 @@ fn default_socket() -> Result<PathBuf, Failure> {
     let path = if nix::unistd::geteuid().is_root() { None } else { own_socket() };
     let path = path.unwrap_or_else(|| SOCKET.into());
     if let Some(directory) = path.parent() {
-        match DirBuilder::new().mode(0o755).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                let text = format!(
-                    "cannot make {}: {error}; name another socket with --socket",
-                    directory.display()
-                );
-                return Err(Failure::new(FAILED, text));
-            }
-            _ => {}
-        }
+        make(directory).map_err(|error| {
+            let directory = directory.display();
+            Failure::new(
+                FAILED,
+                format!("cannot make {directory}: {error}; name another socket with --socket"),
+            )
+        })?;
     }
     Ok(path)
+}
+
+/// A directory that all may search, unless there is one.
+fn make(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(directory) {
+        // The umask had its say, and programs of other users have to get in.
+        Ok(()) => std::fs::set_permissions(directory, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn explained(error: Error) -> Failure {
@@ -206,5 +213,22 @@ impl Log {
             format!("ibv-sa: {word}{text}{lost}\n")
         };
         let _ = rustix::io::write(&stderr, line.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_made_is_open_to_all_whatever_the_umask() {
+        let parent = tempfile::tempdir().expect("a directory");
+        let path = parent.path().join("ibv_sa");
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+        let made = make(&path);
+        rustix::process::umask(before);
+        let mode = std::fs::metadata(&path).map(|about| about.mode() & 0o777);
+        let again = make(&path);
+        assert_eq!((made.is_ok(), mode.ok(), again.is_ok()), (true, Some(0o755), true));
     }
 }

@@ -98,8 +98,21 @@ See also: ibv-sa-monitor(1), ibv-sa-daemon(8), ibv-sa-status(1)";
 const TOO_FEW: i32 = 1;
 /// How soon it is said that the SA has not answered yet.
 const QUIET: Duration = Duration::from_secs(3);
-/// The one status after which another one follows.
+/// Notices may have been missed; another status follows.
 const RESET: i32 = -(Errno::ENETRESET as i32);
+/// The port is down; another status follows. Of all ports of a host one often is.
+const DOWN: i32 = -(Errno::ENETDOWN as i32);
+/// The SA does not answer; another status follows, but perhaps never.
+const SILENT: i32 = -(Errno::ETIMEDOUT as i32);
+
+/// Is there nothing to wait for after this status? An SA that has answered before will do so again.
+fn is_final(status: i32, has_listened: bool) -> bool {
+    match status {
+        0 | RESET | DOWN => false,
+        SILENT => !has_listened,
+        _ => true,
+    }
+}
 
 fn seconds(value: &str) -> Result<Duration, String> {
     let parsed = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -231,7 +244,7 @@ impl Watch {
             Happened::State(id, status) => {
                 let Some(index) = self.index(id) else { return Ok(None) };
                 self.states[index] = Some(status);
-                if !matches!(status, 0 | RESET) {
+                if is_final(status, self.shown[self.wanted[index].0].is_some()) {
                     let port = self.wanted[index].1;
                     let why = self.source.complaint(status);
                     let why = why.unwrap_or_else(|| format!("{port}: {}", refusal(status)));
@@ -318,6 +331,18 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_passes_is_waited_for() {
+        for status in [0, RESET, DOWN] {
+            assert!(!is_final(status, false) && !is_final(status, true));
+        }
+        assert!(is_final(SILENT, false) && !is_final(SILENT, true));
+        for errno in [Errno::EBUSY, Errno::EACCES, Errno::ENODEV] {
+            let status = -(errno as i32);
+            assert!(is_final(status, false) && is_final(status, true));
+        }
+    }
 
     #[test]
     fn times_are_positive_and_end() {

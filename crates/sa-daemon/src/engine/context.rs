@@ -38,7 +38,7 @@ pub struct Limiter {
 
 impl Limiter {
     /// The number of lines left out before this one, or `None` if this one is left out.
-    fn admit(&mut self, now: u64, kind: &'static str) -> Option<u64> {
+    pub fn admit(&mut self, now: u64, kind: &'static str) -> Option<u64> {
         let (next, suppressed) = self.kinds.entry(kind).or_insert((0, 0));
         if now < *next {
             *suppressed += 1;

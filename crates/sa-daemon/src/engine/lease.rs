@@ -4,7 +4,7 @@ use super::context::Context;
 use super::port::Outcome;
 use super::registration::{RegistrationId, Standing};
 use super::types::{Level, PortId, PortInfo, PortState};
-use super::{Action, Engine, ctx};
+use super::{Action, Engine, ctx, work};
 
 impl Engine {
     pub(super) fn port_opened(&mut self, now: u64, port: PortId, info: PortInfo, state: PortState) {
@@ -24,6 +24,14 @@ impl Engine {
         let name = &entry.port.name;
         ctx!(self, now).log(Level::Error, "port failed", || format!("{name}: {}", reason.escape_debug()));
         self.lease_lost(now, port);
+        // What programs are told is a closed set; the log has the rest.
+        let status = match -status {
+            libc::EBUSY | libc::EOPNOTSUPP => status,
+            libc::EACCES | libc::EPERM => -libc::EACCES,
+            // No driver behind the node, or no node.
+            libc::ENODEV | libc::ENXIO | libc::ENOENT => -libc::ENODEV,
+            _ => -libc::ENETDOWN,
+        };
         for id in self.waiting(port, |_| true) {
             self.set_status(now, id, status);
         }
@@ -90,20 +98,20 @@ impl Engine {
 
     /// Those that wait and now have what they wait for, or never will.
     pub(super) fn check_waiting(&mut self, now: u64, port: PortId) {
-        let down = {
-            let Some(entry) = self.ports.get(&port) else { return };
-            entry.port.is_open() && !entry.port.is_ready()
-        };
         for id in self.waiting(port, |_| true) {
-            let (Some(registration), Some(entry)) = (self.registrations.get(&id), self.ports.get(&port))
-            else {
-                continue;
-            };
-            if registration.wishes().all(|wish| entry.port.is_served(&wish)) {
-                self.set_status(now, id, 0);
-            } else if down && !registration.auto_reregister {
-                self.set_status(now, id, -libc::ENETDOWN);
-            }
+            self.check(now, id);
+        }
+    }
+
+    /// One of them.
+    pub(super) fn check(&mut self, now: u64, id: RegistrationId) {
+        work::steps(1);
+        let Some(registration) = self.registrations.get(&id) else { return };
+        let Some(entry) = self.ports.get(&registration.port) else { return };
+        if registration.wishes().all(|wish| entry.port.is_served(&wish)) {
+            self.set_status(now, id, 0);
+        } else if entry.port.is_open() && !entry.port.is_ready() {
+            self.set_status(now, id, -libc::ENETDOWN);
         }
     }
 
@@ -130,9 +138,10 @@ impl Engine {
     fn set_status(&mut self, now: u64, id: RegistrationId, status: i32) {
         let Some(registration) = self.registrations.get_mut(&id) else { return };
         let (client, port) = (registration.client, registration.port);
-        // A gap lasts until the subscription stands again; why it lasts is for the log.
-        let keep = registration.auto_reregister
-            && (status == -libc::ENETRESET || registration.standing == Standing::Gap);
+        // A gap lasts until the subscription stands again; why it lasts is for the log. What passes by itself is one:
+        // a program that was promised a 0 waits for it, whatever happened before the first one.
+        let passes = matches!(-status, libc::ENETRESET | libc::ETIMEDOUT | libc::EBUSY | libc::ENETDOWN);
+        let keep = registration.auto_reregister && (passes || registration.standing == Standing::Gap);
         let before = registration.standing;
         registration.standing = match status {
             0 => Standing::Active,

@@ -20,6 +20,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 mod types;
+mod work;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +35,8 @@ pub use types::{
 use ibv_sa_wire::Filter;
 
 use client::{Client, Users};
-use context::{Context, Limiter, Random};
+pub(crate) use context::Limiter;
+use context::{Context, Random};
 use port::Port;
 use queue::Queue;
 use registration::{Index, Registration, RegistrationId, Standing};
@@ -174,20 +176,20 @@ impl Engine {
         let limits = self.policy.limits(&peer, self.settings.limits());
         let full = self.users.get(peer.uid).clients >= limits.clients;
         let refused = if self.ending {
-            Some("the daemon ends")
+            Some((-libc::EBUSY, "the daemon ends"))
         } else if full {
-            Some("too many connections of this user")
+            Some((-libc::EBUSY, "too many connections of this user"))
         } else if !self.policy.may_connect(&peer) {
-            Some("not allowed by the policy")
+            Some((-libc::EACCES, "not allowed by the policy"))
         } else {
             None
         };
-        if let Some(reason) = refused {
+        if let Some((status, reason)) = refused {
             self.counters.clients_refused += 1;
             ctx!(self, now).log(Level::Warning, "client refused", || {
                 format!("client {} ({}) of user {}: {reason}", peer.pid, peer.comm.escape_debug(), peer.uid)
             });
-            self.actions.push(Action::CloseClient { client, reason });
+            self.actions.push(Action::CloseClient { client, status, reason });
             return;
         }
         self.users.change(peer.uid, |usage| usage.clients += 1);
@@ -210,18 +212,34 @@ impl Engine {
         self.tick(now);
     }
 
+    /// Why a registration of that name would be refused whatever it is for.
+    pub fn refusal(&self, client: ClientId, name: u64) -> Option<i32> {
+        let client = self.clients.get(&client)?;
+        let usage = self.users.get(client.peer.uid);
+        if client.registrations.contains_key(&name) {
+            Some(-libc::EEXIST)
+        } else if usage.registrations >= client.limits.registrations || self.ending {
+            Some(-libc::EBUSY)
+        } else {
+            None
+        }
+    }
+
     fn request(&mut self, now: u64, id: ClientId, request: Request) {
+        let refusal = match &request {
+            Request::Register { id: name, .. } => self.refusal(id, *name),
+            _ => None,
+        };
         let Some(client) = self.clients.get_mut(&id) else { return };
         match request {
             Request::Register { id: name, port, filter, auto_reregister } => {
-                let (peer, known) = (&client.peer, client.registrations.contains_key(&name));
-                let full = self.users.get(peer.uid).registrations >= client.limits.registrations;
-                let port = match port {
-                    _ if known => Err(-libc::EEXIST),
-                    Ok(port) if filter.check().is_err() || port.number == 0 => Err(-libc::EINVAL),
-                    Ok(port) if !self.policy.may_register(peer, &port, &filter) => Err(-libc::EACCES),
-                    Ok(_) if full || self.ending => Err(-libc::EBUSY),
-                    other => other,
+                let port = match (refusal, port) {
+                    (Some(status), _) => Err(status),
+                    (None, Ok(port)) if filter.check().is_err() || port.number == 0 => Err(-libc::EINVAL),
+                    (None, Ok(port)) if !self.policy.may_register(&client.peer, &port, &filter) => {
+                        Err(-libc::EACCES)
+                    }
+                    (None, other) => other,
                 };
                 let status = port.as_ref().err().copied().unwrap_or(0);
                 client.queue.push_reply(Reply::Registered { id: name, status });
@@ -279,7 +297,7 @@ impl Engine {
             self.users.change(client.peer.uid, |usage| usage.registrations += 1);
         }
         self.registrations.insert(id, registration);
-        self.check_waiting(now, port);
+        self.check(now, id);
         self.tick(now);
     }
 

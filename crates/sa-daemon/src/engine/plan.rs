@@ -4,10 +4,12 @@
 //! notice in their intersection. The plan is therefore a set of pairwise disjoint subscriptions that together
 //! cover every wish. Wishes come from `Filter::subscriptions`: they name a number or all of them, nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ibv_sa_wire::Subscription;
 use ibv_sa_wire::mad::Notice;
+
+use super::work;
 
 /// More numbers than this, and one subscription to all is cheaper for the SA and for us.
 pub const MOST: usize = 64;
@@ -28,17 +30,75 @@ pub fn matches(subscription: &Subscription, notice: &Notice) -> bool {
     })
 }
 
-/// Pairwise disjoint subscriptions that together cover all `wishes`.
+/// What registrations want of a port, and how many want it.
+#[derive(Debug, Default)]
+pub struct Wishes {
+    generic: BTreeMap<Subscription, usize>,
+    vendor: BTreeMap<Subscription, usize>,
+}
+
+/// The subscription to all that is of that kind.
+pub fn all_of(is_generic: bool) -> Subscription {
+    if is_generic { Subscription::ALL_GENERIC } else { Subscription::ALL_VENDOR }
+}
+
+impl Wishes {
+    /// One registration more wants this. Returns whether that changes the plan.
+    pub fn add(&mut self, wish: Subscription) -> bool {
+        let before = self.is_for_all(wish.is_generic);
+        let count = self.kind(wish.is_generic).entry(wish).or_insert(0);
+        *count += 1;
+        *count == 1 && !before
+    }
+
+    /// One less. Returns whether that changes the plan.
+    pub fn remove(&mut self, wish: Subscription) -> bool {
+        let wishes = self.kind(wish.is_generic);
+        let Some(count) = wishes.get_mut(&wish) else { return false };
+        *count -= 1;
+        if *count > 0 {
+            return false;
+        }
+        wishes.remove(&wish);
+        !self.is_for_all(wish.is_generic)
+    }
+
+    /// Nobody wants anything.
+    pub fn is_empty(&self) -> bool {
+        self.generic.is_empty() && self.vendor.is_empty()
+    }
+
+    /// Pairwise disjoint subscriptions that together cover all wishes. However many these are, it is few.
+    pub fn plan(&self) -> BTreeSet<Subscription> {
+        let plan: BTreeSet<_> = [(true, &self.generic), (false, &self.vendor)]
+            .into_iter()
+            .flat_map(|(is_generic, wishes)| {
+                let all = self.is_for_all(is_generic);
+                let narrow = wishes.keys().copied().take(if all { 0 } else { MOST });
+                all.then(|| all_of(is_generic)).into_iter().chain(narrow)
+            })
+            .collect();
+        work::steps(plan.len());
+        plan
+    }
+
+    fn kind(&mut self, is_generic: bool) -> &mut BTreeMap<Subscription, usize> {
+        if is_generic { &mut self.generic } else { &mut self.vendor }
+    }
+
+    /// Is all of that kind subscribed at once?
+    fn is_for_all(&self, is_generic: bool) -> bool {
+        let wishes = if is_generic { &self.generic } else { &self.vendor };
+        wishes.len() > MOST || wishes.contains_key(&all_of(is_generic))
+    }
+}
+
+/// The plan for these.
+#[cfg(test)]
 pub fn plan<'a>(wishes: impl IntoIterator<Item = &'a Subscription>) -> BTreeSet<Subscription> {
-    let (generic, vendor): (BTreeSet<_>, BTreeSet<_>) = wishes.into_iter().partition(|wish| wish.is_generic);
-    [(generic, Subscription::ALL_GENERIC), (vendor, Subscription::ALL_VENDOR)]
-        .into_iter()
-        .flat_map(
-            |(wishes, all)| {
-                if wishes.len() > MOST || wishes.contains(&all) { BTreeSet::from([all]) } else { wishes }
-            },
-        )
-        .collect()
+    let mut all = Wishes::default();
+    wishes.into_iter().for_each(|wish| _ = all.add(*wish));
+    all.plan()
 }
 
 #[cfg(test)]
@@ -85,6 +145,15 @@ mod tests {
                 prop_assert!(planned.iter().all(|other| one == other || !overlap(one, other)));
                 prop_assert!(wishes.iter().any(|wish| one.covers(wish)));
             }
+            // What is said not to change the plan does not.
+            let (mut all, mut before) = (Wishes::default(), BTreeSet::new());
+            for (n, wish) in wishes.iter().chain(&wishes).enumerate() {
+                let changes = if n < wishes.len() { all.add(*wish) } else { all.remove(*wish) };
+                let after = all.plan();
+                prop_assert!(changes || before == after);
+                before = after;
+            }
+            prop_assert!(all.is_empty());
         }
     }
 }

@@ -12,10 +12,11 @@ use zerocopy::IntoBytes;
 
 use super::audit::Audit;
 use super::context::Context;
-use super::plan::{matches, overlap, plan};
+use super::plan::{Wishes, all_of, matches, overlap};
 use super::recent::{MaskedNotice, Recent};
 use super::subscription::{Budget, Phase, State};
 use super::types::{Action, Address, Level, PortId, PortInfo, PortName, PortState};
+use super::work;
 
 /// A subscription that was just ended may still have a Report on its way.
 const OVERLAP_AFTER: u64 = 1_000_000_000;
@@ -56,8 +57,8 @@ pub struct Port {
     pub(super) state: PortState,
     pub(super) subscriptions: BTreeMap<Subscription, State>,
     pub(super) audit: Audit,
-    /// What registrations want, and how many do.
-    pub(super) wishes: BTreeMap<Subscription, usize>,
+    /// What registrations want.
+    pub(super) wishes: Wishes,
     pub(super) planned: BTreeSet<Subscription>,
     recent: Recent,
     budget: Budget,
@@ -80,7 +81,7 @@ impl Port {
             state: PortState::default(),
             subscriptions: BTreeMap::new(),
             audit: Audit::default(),
-            wishes: BTreeMap::new(),
+            wishes: Wishes::default(),
             planned: BTreeSet::new(),
             recent: Recent::default(),
             budget: Budget::default(),
@@ -103,36 +104,34 @@ impl Port {
 
     /// Do reports come for this wish?
     pub fn is_served(&self, wish: &Subscription) -> bool {
-        self.subscriptions.iter().any(|(one, state)| state.serves() && one.covers(wish))
+        // A wish names one number or all, and so does what was ever planned.
+        [*wish, all_of(wish.is_generic)]
+            .iter()
+            .any(|one| self.subscriptions.get(one).is_some_and(|state| state.serves()))
     }
 
     /// The planned subscription that brings the notices of a wish.
     pub fn carrier(&self, wish: &Subscription) -> Option<Subscription> {
-        // Nearly always it is the wish itself, and a port may have many.
-        self.planned.get(wish).or_else(|| self.planned.iter().find(|one| one.covers(wish))).copied()
+        self.planned.get(wish).or_else(|| self.planned.get(&all_of(wish.is_generic))).copied()
     }
 
     /// One more registration wants this.
     pub fn want(&mut self, wish: Subscription, context: &mut Context<'_>) {
-        let count = self.wishes.entry(wish).or_insert(0);
-        *count += 1;
-        if *count == 1 {
+        if self.wishes.add(wish) {
             self.replan(context);
         }
     }
 
     /// One less.
     pub fn unwant(&mut self, wish: Subscription, context: &mut Context<'_>) {
-        let Some(count) = self.wishes.get_mut(&wish) else { return };
-        *count -= 1;
-        if *count == 0 {
-            self.wishes.remove(&wish);
+        if self.wishes.remove(wish) {
             self.replan(context);
         }
     }
 
     pub(super) fn replan(&mut self, context: &mut Context<'_>) {
-        self.planned = plan(self.wishes.keys());
+        self.planned = self.wishes.plan();
+        work::steps(self.subscriptions.len());
         let now = self.is_ready().then_some(context.now);
         for wish in &self.planned {
             let state = self.subscriptions.entry(*wish).or_insert_with(|| State::wanted(now));

@@ -18,7 +18,7 @@ pub enum Standing {
     Pending,
     /// Status 0 was told; notices are delivered.
     Active,
-    /// -ENETRESET was told, and will be followed by 0.
+    /// What passes by itself was told, -ENETRESET most of the time, and will be followed by 0.
     Gap,
     /// A negative status was told, and nothing will follow.
     Lost,

@@ -193,11 +193,13 @@ pub enum Action {
         /// Whose.
         client: ClientId,
     },
-    /// End the connection once its answers are out.
+    /// Tell the client that it is refused, and end the connection.
     CloseClient {
         /// Which.
         client: ClientId,
-        /// Why, for the log.
+        /// Negative errno for its program.
+        status: i32,
+        /// Why, for a person.
         reason: &'static str,
     },
     /// Tell the operator.

@@ -1,35 +1,40 @@
 //! The daemon: one loop around the engine, a transport and the programs' connections.
 
 mod connection;
-mod doorstep;
+mod error;
 mod peer;
+mod refused;
 mod reload;
 mod socket;
 mod status;
 mod sys;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ibv_sa_wire::proto::Refused;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, setrlimit};
 
 use crate::driver::{Driver, Log, TransportFactory, now};
-use crate::engine::{ClientId, Event, Level, Policy, Record, Settings};
+use crate::engine::{ClientId, Event, Level, Limiter, Policy, Record, Settings};
 use crate::policy::PolicyFile;
-use connection::{Connection, Fate, Why};
+use connection::{Connection, Room, Why};
+pub use error::Error;
+use refused::Waiting;
 use reload::Reload;
 pub use reload::Reloader;
 use socket::Listener;
+use status::Answers;
 
 /// What `run` needs to know.
 pub struct Config {
@@ -45,51 +50,6 @@ pub struct Config {
     pub log: Log,
     /// End on SIGTERM and SIGINT.
     pub signals: bool,
-}
-
-/// Why there is no daemon.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A daemon is there already.
-    #[error("{path}: a daemon is running there", path = path.display())]
-    Running {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Something at the path that no daemon of this user has left.
-    #[error("{path}: exists and is no socket of this user; remove it by hand", path = path.display())]
-    Taken {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Others may write to the directory.
-    #[error("{path}: others may write there, so that a socket in it is not safe; chmod go-w", path = path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The path cannot be had.
-    #[error("{path}: {what}: {source}", path = path.display())]
-    Socket {
-        /// The path.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Descriptor 3 is something else.
-    #[error("the socket that systemd handed over is no listening SOCK_SEQPACKET unix socket")]
-    Inherited,
-    /// Something that always works did not.
-    #[error("{what}: {source}")]
-    System {
-        /// What.
-        what: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
 }
 
 /// Runs a daemon until a signal comes.
@@ -109,6 +69,8 @@ const CLIENTS: u64 = 16;
 const ACCEPTS: usize = 32;
 /// Pause after the process ran out of descriptors: the listener stays readable all the time.
 const OUT_OF_FDS: Duration = Duration::from_secs(1);
+/// Pause after the kernel had no memory for a packet: the socket says all the time that it has room.
+const OUT_OF_MEMORY: Duration = Duration::from_millis(20);
 /// How long a clean end may take: a silent SA must not keep the host from its shutdown.
 const END: Duration = Duration::from_secs(3);
 
@@ -120,14 +82,20 @@ pub struct Daemon {
     stop: Arc<OwnedFd>,
     signals: Option<UnixStream>,
     connections: HashMap<ClientId, Connection>,
-    refused: doorstep::Doorstep,
     reload: Option<Reload>,
     /// Differs from run to run.
     instance: u64,
     next_client: u64,
     /// Accept again then.
     accept_at: Option<u64>,
-    protocol_errors: u64,
+    /// Refused, and not yet closed.
+    refused: Waiting,
+    /// Write to these again then.
+    later: BTreeSet<ClientId>,
+    write_at: Option<u64>,
+    answers: Answers,
+    /// Of the server's own lines; the engine has another.
+    limiter: Limiter,
 }
 
 /// Ends a daemon from another thread.
@@ -163,12 +131,15 @@ impl Daemon {
             stop: Arc::new(stop),
             signals,
             connections: HashMap::new(),
-            refused: doorstep::Doorstep::default(),
             reload: None,
             instance,
             next_client: 0,
             accept_at: None,
-            protocol_errors: 0,
+            refused: Waiting::default(),
+            later: BTreeSet::new(),
+            write_at: None,
+            answers: Answers::default(),
+            limiter: Limiter::default(),
         };
         daemon.watch_all().map_err(|e| system("epoll")(e.into()))?;
         Ok(daemon)
@@ -215,6 +186,7 @@ impl Daemon {
 
     /// Serves until a signal or a stopper ends it.
     pub fn run(mut self) -> Result<(), Error> {
+        raise_descriptor_limit();
         let mut end_by = None;
         let mut events = Vec::with_capacity(256);
         loop {
@@ -242,6 +214,10 @@ impl Daemon {
                 }
             }
             self.driver.turn();
+            self.refused.expire(now());
+            if self.write_at.take_if(|at| *at <= now()).is_some() {
+                self.driver.awake.append(&mut self.later);
+            }
             self.deliver();
             if self.accept_at.is_some_and(|at| at <= now()) {
                 self.accept_again();
@@ -250,9 +226,13 @@ impl Daemon {
     }
 
     fn timeout(&self, end_by: Option<u64>) -> Option<Timespec> {
+        if !self.driver.awake.is_empty() {
+            return Some(Timespec::default());
+        }
         let until = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
-        let next = [self.driver.idle_for(), self.accept_at.map(until), end_by.map(until)];
-        next.into_iter().flatten().min().and_then(|time| Timespec::try_from(time).ok())
+        let at = [self.accept_at, self.refused.deadline(), self.write_at, end_by].map(|at| at.map(until));
+        let next = at.into_iter().chain([self.driver.idle_for()]);
+        next.flatten().min().and_then(|time| Timespec::try_from(time).ok())
     }
 
     /// No more clients; what stands at the SA goes.
@@ -261,6 +241,7 @@ impl Daemon {
         self.listener = None;
         self.accept_at = None;
         self.connections.clear();
+        self.refused = Waiting::default();
         self.driver.end();
     }
 
@@ -308,14 +289,17 @@ impl Daemon {
         let process =
             Pid::from_raw(credentials.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let peer = peer::describe(fd.as_fd(), &credentials, pid);
-        let mut connection = Connection::new(fd, process);
-        self.driver.event(Event::ClientConnected { client: id, peer });
+        self.driver.event(Event::ClientConnected { client: id, peer: peer.clone() });
         let token = CLIENTS + 2 * id.0;
-        if let Some((_, reason)) = self.driver.closing.pop() {
-            connection.refuse(-libc::EACCES, reason);
-            self.refused.put(id, connection.fd, &self.epoll, token);
+        if let Some((status, reason)) = self.driver.closing.pop() {
+            let refused = Refused::new(status, reason);
+            if let Some(fd) = self.refused.refuse(now(), (id, peer.uid), fd, refused) {
+                // Without it the deadline is left.
+                let _ = epoll::add(&self.epoll, fd, EventData::new_u64(token), EventFlags::IN);
+            }
             return;
         }
+        let mut connection = Connection::new(fd, process, peer);
         connection.interest = EventFlags::IN;
         let socket = epoll::add(&self.epoll, &connection.fd, EventData::new_u64(token), EventFlags::IN);
         let process = connection.process.as_ref().map_or(Ok(()), |process| {
@@ -334,21 +318,24 @@ impl Daemon {
             return;
         }
         let Some(connection) = self.connections.get_mut(&id) else {
-            self.refused.leave(id);
+            self.refused.heard(id);
             return;
         };
-        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            match connection.read(id, &mut self.driver, self.instance) {
-                Fate::Lives { .. } => {}
-                Fate::Ends(why) => {
-                    if why == Why::Protocol {
-                        self.protocol_errors += 1;
-                        self.warn("protocol", "a client sent what is no message, and was closed".into());
-                    }
-                    self.close(id);
-                    return;
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
+            && let Err(why) = connection.read(id, &mut self.driver, self.instance)
+        {
+            let peer = &connection.peer;
+            let who = format!("client {} ({}) of user {}", peer.pid, peer.comm.escape_debug(), peer.uid);
+            match why {
+                Why::Closed => {}
+                Why::Version(text) => self.warn("version", format!("{who} refused: {text}")),
+                Why::Protocol(text) => {
+                    self.answers.protocol_errors += 1;
+                    self.warn("protocol", format!("{who} was closed for what it sent: {text}"));
                 }
             }
+            self.close(id);
+            return;
         }
         self.driver.awake.insert(id);
     }
@@ -357,13 +344,21 @@ impl Daemon {
     fn deliver(&mut self) {
         for id in std::mem::take(&mut self.driver.awake) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            let Fate::Lives { full } = connection.write(id, &mut self.driver) else {
+            let Ok(room) = connection.write(id, &mut self.driver, &mut self.answers) else {
                 self.close(id);
                 continue;
             };
+            match room {
+                Room::More => _ = self.driver.awake.insert(id),
+                Room::Later => {
+                    self.later.insert(id);
+                    self.write_at.get_or_insert(now() + OUT_OF_MEMORY.as_nanos() as u64);
+                }
+                Room::Done | Room::Full => {}
+            }
             let mut interest = EventFlags::empty();
             interest.set(EventFlags::IN, Connection::may_read(id, &self.driver));
-            interest.set(EventFlags::OUT, full);
+            interest.set(EventFlags::OUT, room == Room::Full);
             if interest != connection.interest {
                 connection.interest = interest;
                 let data = EventData::new_u64(CLIENTS + 2 * id.0);
@@ -382,7 +377,18 @@ impl Daemon {
     }
 
     fn warn(&mut self, kind: &'static str, text: String) {
-        self.driver.log(&Record { level: Level::Warning, kind, text, suppressed: 0 });
+        if let Some(suppressed) = self.limiter.admit(now(), kind) {
+            self.driver.log(&Record { level: Level::Warning, kind, text, suppressed });
+        }
+    }
+}
+
+/// Each program takes two descriptors, and a shell gives 1024, which a few users could use up. As many as may be.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Without it the daemon pauses earlier, and says so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 }
 

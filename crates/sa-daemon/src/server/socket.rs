@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::geteuid;
 
@@ -58,7 +58,8 @@ impl Listener {
         let directory =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let about = fs::metadata(directory).map_err(fail("its directory"))?;
-        if about.mode() & 0o022 != 0 {
+        let ours = about.uid() == 0 || about.uid() == geteuid().as_raw();
+        if about.mode() & 0o022 != 0 || !ours {
             // Others could have put the path there, or put another one in its place.
             return Err(Error::Directory { path: directory.into() });
         }
@@ -85,8 +86,7 @@ impl Listener {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
             rustix::net::bind(&fd, &SocketAddrUnix::new(&new)?)?;
-            // Who may connect is decided by who it is, not by the file.
-            rustix::fs::chmod(&new, Mode::from_raw_mode(0o666))?;
+            open_to_all(&new)?;
             rustix::net::listen(&fd, BACKLOG)?;
             fs::rename(&new, path)?;
             Ok(fd)
@@ -108,6 +108,23 @@ impl Drop for Listener {
             let _ = fs::remove_file(&bound.path);
         }
     }
+}
+
+/// Who may connect is decided by who it is, not by the file. Bind has made it as the umask says. The mode is set by
+/// descriptor, so that it is the mode of a socket of ours and not of what a link points at.
+fn open_to_all(path: &Path) -> io::Result<()> {
+    let socket = rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let about = rustix::fs::fstat(&socket)?;
+    if FileType::from_raw_mode(about.st_mode) != FileType::Socket || about.st_uid != geteuid().as_raw() {
+        return Err(io::Error::from_raw_os_error(libc::EPERM));
+    }
+    let mode = Mode::from_raw_mode(0o666);
+    if Mode::from_raw_mode(about.st_mode) == mode {
+        return Ok(());
+    }
+    // Linux has no fchmod(2) for such descriptors before 6.6.
+    let itself = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    Ok(rustix::fs::chmod(itself, mode)?)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

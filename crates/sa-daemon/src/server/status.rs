@@ -1,11 +1,40 @@
 //! The answer to a status query, as JSON.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::engine::{ClientStatus, Counters, OwnerStatus, PortStatus, Status};
 
+/// An answer is as good for this long: any user may ask, and a large one takes its time to make.
+const FRESH: u64 = 250_000_000;
+
+/// The answers to status queries.
+#[derive(Default)]
+pub struct Answers {
+    /// Times that a client sent what is no message.
+    pub protocol_errors: u64,
+    last: Option<(u64, Arc<Vec<u8>>)>,
+}
+
+impl Answers {
+    /// How everything is, or was just now.
+    pub fn answer(&mut self, now: u64, status: impl FnOnce() -> Status) -> Arc<Vec<u8>> {
+        match &self.last {
+            Some((made, answer)) if now < made + FRESH => answer.clone(),
+            _ => {
+                let answer = Arc::new(render(&status(), self.protocol_errors));
+                self.last = Some((now, answer.clone()));
+                answer
+            }
+        }
+    }
+}
+
 /// What `ibv-sa status` reads.
-pub fn render(status: &Status) -> Vec<u8> {
+fn render(status: &Status, protocol_errors: u64) -> Vec<u8> {
+    let mut counters = counters(&status.counters);
+    counters["protocol_errors"] = protocol_errors.into();
     let document = json!({
         "version": 1,
         "daemon": env!("CARGO_PKG_VERSION"),
@@ -13,7 +42,7 @@ pub fn render(status: &Status) -> Vec<u8> {
         "policy": status.policy.as_ref().map(|path| path.to_string_lossy()),
         "ports": status.ports.iter().map(port).collect::<Vec<_>>(),
         "clients": status.clients.iter().map(client).collect::<Vec<_>>(),
-        "counters": counters(&status.counters),
+        "counters": counters,
     });
     document.to_string().into_bytes()
 }
@@ -79,4 +108,27 @@ fn counters(counters: &Counters) -> Value {
         "clients_refused": counters.clients_refused,
         "registrations_refused": counters.registrations_refused,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_queries_at_once_are_one_answer() {
+        let (mut answers, mut made) = (Answers::default(), 0);
+        for now in (0..1000).map(|millisecond| millisecond * 1_000_000) {
+            let status = || Status {
+                ports: Vec::new(),
+                clients: Vec::new(),
+                counters: Counters::default(),
+                policy: None,
+            };
+            answers.answer(now, || {
+                made += 1;
+                status()
+            });
+        }
+        assert_eq!(made, 4);
+    }
 }

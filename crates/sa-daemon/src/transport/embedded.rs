@@ -1,4 +1,4 @@
-//! An SA inside the process: for the software provider, whose ports have no subnet, and for tests.
+//! An SA inside the process, for tests.
 //!
 //! It does what OpenSM does as far as subscriptions go: a repeated one stands once, each one that matches sends its
 //! own Report, an end that matches nothing is refused.

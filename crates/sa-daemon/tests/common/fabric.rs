@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ibv_sa_daemon::transport::ibsim::Client as Sim;
 use zerocopy::IntoBytes;
 
+use crate::common::LIMIT;
 use ibv_sa_wire::Gid;
 use ibv_sa_wire::mad::{Attribute, Headers, McMemberRecord, Method, Notice, SaMad};
 
@@ -60,6 +61,8 @@ impl Fabric {
     pub fn command(&self, action: &str, args: &[&str]) -> Command {
         let mut command = Command::new(testbed().join("fabric.sh"));
         command.arg(action).arg(self.directory.path()).args(args).stdin(Stdio::null());
+        // What it starts ends with the test, however that ends.
+        command.env("WATCH_PID", std::process::id().to_string());
         command
     }
 
@@ -81,9 +84,21 @@ impl Fabric {
         self.script("cmd", &[command]);
     }
 
-    /// A link goes down and stays so until the SM has seen it.
+    /// A link goes down.
     pub fn unlink(&self, node: &str) {
         self.console(&format!("Unlink \"{node}\""));
+    }
+
+    /// A link goes down and stays so until OpenSM has seen it: what comes back before, it does not report.
+    pub fn unlink_and_see(&self, node: &str) {
+        let seen = || self.logged("Notice \"GID out of service\"");
+        let before = seen();
+        self.unlink(node);
+        let end = Instant::now() + LIMIT;
+        while seen() == before {
+            assert!(Instant::now() < end, "OpenSM does not see that {node} is gone");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub fn relink(&self, node: &str) {
@@ -107,7 +122,7 @@ impl Fabric {
 
     /// Until the SA's list is this.
     pub fn wait_for_subscriptions(&self, traps: &[&str]) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + LIMIT;
         loop {
             let have = self.subscriptions();
             if have == traps {

@@ -15,7 +15,10 @@ use ibv_sa_wire::{Filter, Guid};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
+/// What has to come may take this long.
 pub const LIMIT: Duration = Duration::from_secs(20);
+/// Nothing comes that has not come by then. Never for what has to come.
+pub const QUIET: Duration = Duration::from_millis(300);
 
 /// What the daemon said.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,15 +129,20 @@ impl Client {
         }
     }
 
-    /// All notices until nothing has come for that long.
-    pub fn notices(&self, quiet: Duration) -> Vec<Notice> {
-        let mut notices = Vec::new();
-        loop {
-            match self.hear(quiet) {
-                Heard::Notice(_, _, notice) => notices.push(notice),
-                Heard::Nothing => return notices,
-                other => panic!("{other:?} instead of a notice"),
-            }
-        }
+    /// So many notices, however long each takes, and no more for a moment after the last.
+    pub fn notices(&self, count: usize) -> Vec<Notice> {
+        let one = |_| match self.hear(LIMIT) {
+            Heard::Notice(_, _, notice) => notice,
+            other => panic!("{other:?} instead of a notice"),
+        };
+        let notices = (0..count).map(one).collect();
+        assert_eq!(self.hear(QUIET), Heard::Nothing, "beside {notices:?}");
+        notices
     }
+}
+
+/// A daemon that a test starts ends with it, however that ends. For the thread that was started with the process.
+pub fn end_with_parent() {
+    let signal = rustix::process::Signal::KILL;
+    rustix::process::set_parent_process_death_signal(Some(signal)).expect("a signal");
 }

@@ -50,7 +50,7 @@ pub struct Welcome {
 /// Why there will be no connection; the daemon closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
-    /// Negative errno.
+    /// Negative errno, -4095 to -1.
     pub status: i32,
     text: [u8; Refused::TEXT],
 }
@@ -62,7 +62,7 @@ impl Refused {
     /// A negative errno and what a person should know; text that does not fit is cut at a character, control
     /// characters become spaces.
     pub fn new(status: i32, text: &str) -> Refused {
-        let mut refused = Refused { status: status.min(-1), text: [0; Refused::TEXT] };
+        let mut refused = Refused { status: status.clamp(wire::LOWEST_STATUS, -1), text: [0; Refused::TEXT] };
         let mut end = 0;
         for c in text.chars() {
             let c = if c.is_control() { ' ' } else { c };

@@ -22,7 +22,7 @@
 //! | | [`StatusChange`] | the SA's side of a registration changed |
 //! | | [`NoticeEvent`] | a notice for a registration |
 //! | | [`Overflow`] | notices for a registration were lost, here: its client read too slowly |
-//! | [`StatusQuery`] | | any time after Welcome |
+//! | [`StatusQuery`] | | any time after Welcome, but not before the last one is answered |
 //! | | [`StatusChunk`] | one or more for each StatusQuery, in order |
 //! | closes | | ends all its registrations |
 //!

@@ -115,9 +115,12 @@ pub(super) fn seal(packet: &mut [u8], kind: Kind, parts: &[&[u8]]) -> usize {
     len
 }
 
+/// The lowest negative errno: Linux has none above.
+pub(super) const LOWEST_STATUS: i32 = -4095;
+
 /// A status is 0 or a negative errno.
 pub(super) fn status(status: i32) -> Result<i32, ProtoError> {
-    if status > 0 { Err(ProtoError::Status(status)) } else { Ok(status) }
+    if (LOWEST_STATUS..=0).contains(&status) { Ok(status) } else { Err(ProtoError::Status(status)) }
 }
 
 /// Registrations have ids above 0.

@@ -199,7 +199,11 @@ fn requests_that_are_refused() {
     world.connect(1, 1000);
     world.connect(2, 1000);
     world.connect(3, 1000);
-    assert_eq!(world.closed, [(3, "too many connections of this user")]);
+    assert_eq!(world.closed, [(3, -libc::EBUSY, "too many connections of this user")]);
+    let mut ending = World::new();
+    ending.engine.end(ending.now);
+    ending.connect(1, 1000);
+    assert_eq!(ending.closed, [(1, -libc::EBUSY, "the daemon ends")]);
     world.connect(4, 1001);
     for id in 1..=4 {
         world.register(1, id, IN, false);

@@ -177,3 +177,55 @@ fn a_clean_end_leaves_nothing_at_the_sa() {
     assert_eq!(world.subscribed(), []);
     assert!(world.engine.is_idle());
 }
+
+#[test]
+fn what_passes_ends_no_registration_that_was_promised_a_0() {
+    // The daemon was restarted, so that for it all registrations are new, and the SA was away as well.
+    type Cause = fn(&mut World);
+    let causes: [(i32, Cause, Cause); 4] = [
+        (libc::ETIMEDOUT, |world| world.sa.mood = Mood::Silent, |world| world.sa.mood = Mood::Well),
+        (libc::EBUSY, |world| world.sa.mood = Mood::Busy, |world| world.sa.mood = Mood::Well),
+        (libc::EBUSY, |world| world.fails = Some(-libc::EBUSY), |world| world.fails = None),
+        (
+            libc::ENETDOWN,
+            |world| world.state.active = false,
+            |world| world.port(PortState { active: true, ..world.state }),
+        ),
+    ];
+    for (errno, begins, ends) in causes {
+        let mut world = World::new();
+        begins(&mut world);
+        world.connect(1, 0);
+        world.register(1, 1, IN, true);
+        world.register(1, 2, IN, false);
+        world.pass(1000 * SECOND);
+        let statuses: Vec<_> = world.told(1).into_iter().filter(|one| matches!(one, Status(..))).collect();
+        assert_eq!(statuses, [Status(1, -errno), Status(2, -errno)], "once");
+        ends(&mut world);
+        world.pass(100 * SECOND);
+        assert_eq!(world.told(1), [Status(1, 0)], "after {errno}");
+        world.happen(about(Trap(64), 3), 1);
+        assert_eq!(world.told(1), [Notice(1, 64, 3)]);
+    }
+}
+
+#[test]
+fn a_port_fails_with_one_of_few_statuses() {
+    for (errno, told) in [
+        (libc::EACCES, libc::EACCES),
+        (libc::EBUSY, libc::EBUSY),
+        (libc::ENODEV, libc::ENODEV),
+        (libc::EOPNOTSUPP, libc::EOPNOTSUPP),
+        (libc::ENXIO, libc::ENODEV),
+        (libc::ENOENT, libc::ENODEV),
+        (libc::EPERM, libc::EACCES),
+        (libc::EIO, libc::ENETDOWN),
+        (libc::EMFILE, libc::ENETDOWN),
+    ] {
+        let mut world = World::new();
+        world.fails = Some(-errno);
+        world.connect(1, 0);
+        world.register(1, 1, IN, false);
+        assert_eq!(world.told(1), [Registered(1, 0), Status(1, -told)]);
+    }
+}

@@ -50,7 +50,7 @@ fn connections_and_registrations_are_counted_for_each_user() {
         world.connect(client, 1000);
         world.connect(10 + client, 0);
     }
-    assert_eq!(world.closed, [(3, "too many connections of this user")]);
+    assert_eq!(world.closed, [(3, -libc::EBUSY, "too many connections of this user")]);
     world.connect(4, 1001);
     assert_eq!(world.engine.limits(ClientId(1)), Some(few().limits));
     assert_eq!(world.engine.limits(ClientId(11)), Some(Settings::default().limits()));
@@ -107,13 +107,16 @@ fn another_policy_counts_for_what_comes_and_for_notices_at_once() {
     world.engine.set_policy(Box::new(few()));
     // More than two are there: they stay, but no more come.
     world.connect(4, 1000);
-    assert_eq!(world.closed, [(4, "too many connections of this user")]);
+    assert_eq!(world.closed, [(4, -libc::EBUSY, "too many connections of this user")]);
     world.register(1, 2, IN, false);
     assert_eq!(world.told(1), [Registered(2, -libc::EBUSY)]);
     world.happen(about(Trap::GID_IN_SERVICE, 1), 1);
     assert_eq!(world.told(3), [Notice(1, 64, 1)]);
     world.engine.set_policy(Box::new(Few { out: Some(1000), ..few() }));
     world.happen(about(Trap::GID_IN_SERVICE, 2), 1);
+    for client in [1, 2] {
+        world.unregister(client, 1);
+    }
     world.register(3, 2, IN, false);
     assert_eq!(world.told(3), [Registered(2, -libc::EACCES)], "and no notice");
     world.connect(5, 1001);

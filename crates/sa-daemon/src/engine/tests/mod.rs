@@ -1,6 +1,7 @@
 //! The engine against an SA in the same test, with time that jumps from one deadline to the next.
 
 mod clients;
+mod costs;
 mod leases;
 mod limits;
 mod properties;

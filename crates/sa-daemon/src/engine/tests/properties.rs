@@ -63,7 +63,8 @@ struct Belief {
 
 impl Belief {
     fn is_lost(&self) -> bool {
-        let stays = self.auto_reregister && self.status == Some(-libc::ENETRESET);
+        let passes = [libc::ENETRESET, libc::ETIMEDOUT, libc::EBUSY, libc::ENETDOWN];
+        let stays = self.auto_reregister && passes.iter().any(|errno| self.status == Some(-errno));
         self.status.is_some_and(|status| status != 0) && !stays
     }
 }

@@ -41,7 +41,7 @@ pub struct World {
     pub lose: Box<dyn FnMut() -> bool>,
     pub sets_at: Vec<u64>,
     pub responses: usize,
-    pub closed: Vec<(u64, &'static str)>,
+    pub closed: Vec<(u64, i32, &'static str)>,
     work: VecDeque<Event>,
 }
 
@@ -111,7 +111,9 @@ impl World {
                         self.read(client.0);
                     }
                 }
-                Action::CloseClient { client, reason } => self.closed.push((client.0, reason)),
+                Action::CloseClient { client, status, reason } => {
+                    self.closed.push((client.0, status, reason))
+                }
                 Action::Log(record) => self.logs.push(record.text),
             }
         }

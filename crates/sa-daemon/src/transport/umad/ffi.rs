@@ -13,7 +13,8 @@ use libloading::Library;
 
 const LIBRARY: &str = "libibumad.so.3";
 const NAME: usize = 20;
-const DEVICES: usize = 32;
+/// More than libibumad finds.
+const DEVICES: usize = 256;
 const PORTS: usize = 10;
 
 /// `umad_port_t`.

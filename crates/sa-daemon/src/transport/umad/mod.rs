@@ -3,12 +3,13 @@
 //! One thread for each open port: it opens it, receives, and looks at the port's state in between, because umad tells
 //! of MADs only. The kernel gives the Reports of the SA at a port to one program of the host: a second one is told so.
 
+mod devices;
 mod ffi;
 
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, native_endian};
 
 use super::{Sink, Transport};
 use crate::engine::{Address, Event, PortId, PortInfo, PortName, PortState};
+use devices::Devices;
 use ffi::{Agent, Handle, Umad as Library};
 
 /// Bytes in front of a MAD; kernels before 2.6.24, and umad2sim, have no P_Key index and end before it.
@@ -72,14 +74,22 @@ struct Open {
 #[derive(Default)]
 struct Shared {
     ends: AtomicBool,
-    /// Known once the port is open.
-    handle: OnceLock<(Handle, Agent)>,
+    /// There while the port is open. Who sends holds it, and who closes takes it away first: a handle is a
+    /// descriptor, and its number may be a program's connection as soon as it is closed.
+    handle: Mutex<Option<(Handle, Agent)>>,
+}
+
+impl Shared {
+    fn handle(&self) -> MutexGuard<'_, Option<(Handle, Agent)>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The host's ports.
 pub struct Umad {
     library: Arc<Library>,
     sink: Sink,
+    devices: Devices,
     open: HashMap<PortId, Open>,
     /// Threads that are about to end. A port is opened again only after its old thread has let go of it.
     ending: HashMap<PortName, JoinHandle<()>>,
@@ -91,33 +101,13 @@ impl Umad {
     pub fn new(sink: Sink) -> io::Result<Self> {
         let library = Arc::new(Library::load()?);
         let (open, ending, names) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Umad { library, sink, open, ending, names })
-    }
-
-    fn find(&self, selector: &PortSelector) -> io::Result<PortName> {
-        let no_device = || io::Error::from_raw_os_error(libc::ENODEV);
-        let names = match selector.name() {
-            "" => self.library.devices(),
-            name => vec![name.to_owned()],
-        };
-        for device in names {
-            let Ok(found) = self.library.device(&device) else { continue };
-            let is_it = selector.node_guid.is_zero() || selector.node_guid == found.node_guid;
-            if is_it && selector.port <= found.ports {
-                let port = self.library.port(&device, selector.port).map_err(|_| no_device())?;
-                if port.link_layer == "Ethernet" {
-                    return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-                }
-                return Ok(PortName { device, number: selector.port });
-            }
-        }
-        Err(no_device())
+        Ok(Umad { library, sink, devices: Devices::default(), open, ending, names })
     }
 }
 
 impl Transport for Umad {
     fn resolve(&mut self, selector: &PortSelector) -> Result<PortName, i32> {
-        self.find(selector).map_err(|error| -error.raw_os_error().unwrap_or(libc::EIO))
+        self.devices.find(&self.library, selector)
     }
 
     fn open(&mut self, port: PortId, name: &PortName) {
@@ -156,7 +146,8 @@ impl Transport for Umad {
 
     fn send(&mut self, port: PortId, to: Address, mad: &[u8; 256], answer_within: u32) {
         let Some(open) = self.open.get(&port) else { return };
-        let Some(&(handle, agent)) = open.shared.handle.get() else { return };
+        let held = open.shared.handle();
+        let Some((handle, agent)) = *held else { return };
         let prefix = Prefix {
             qpn: to.qpn.into(),
             qkey: GSI_QKEY.into(),
@@ -232,14 +223,15 @@ impl Worker {
                     // What the kernel says when a method of a class is taken.
                     Some(libc::EINVAL | libc::EPERM) => (
                         -libc::EBUSY,
-                        "another program receives the SA's reports at this port, such as another daemon"
+                        "another program receives the reports of the SA at this port: end it, such as another \
+                         daemon or srp_daemon; the port is tried again"
                             .into(),
                     ),
                     _ => fail("umad")(error),
                 });
             }
         };
-        let _ = self.shared.handle.set((handle, agent));
+        *self.shared.handle() = Some((handle, agent));
         let mut gid = [0; 16];
         gid[..8].copy_from_slice(&port.gid_prefix);
         gid[8..].copy_from_slice(&port.port_guid.0);
@@ -254,6 +246,8 @@ impl Worker {
             PortInfo { node_guid: found.node_guid, port_guid: port.port_guid, long_tables: self.is_kernel() };
         self.sink.report(Event::PortOpened { port: self.port, info, state });
         let result = self.receive(handle, state).map_err(fail("umad"));
+        // Nobody sends any more, nor will.
+        self.shared.handle().take();
         self.library.close(handle, Some(agent));
         result
     }
