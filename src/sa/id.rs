@@ -18,6 +18,8 @@ use crate::sa::{channel, connection, contained, event, text};
 pub(crate) enum Stage {
     /// The daemon has to be asked.
     ToAsk,
+    /// It has refused what may be possible later, and is asked again then.
+    Later,
     /// It was, and has not answered.
     Asked,
     /// It knows the registration, active or not.
@@ -54,6 +56,12 @@ impl Id {
     /// Asked for again after a loss.
     pub(crate) fn wants_more(&self) -> bool {
         self.register.flags & Register::AUTO_REREGISTER != 0
+    }
+
+    /// After a loss: whether it is asked for again although the daemon has refused it. A device comes back when its
+    /// driver is loaded again, and places become free.
+    pub(crate) fn outlives(&self, refusal: c_int) -> bool {
+        self.wants_more() && self.told.is_some() && [-libc::ENODEV, -libc::EBUSY].contains(&refusal)
     }
 
     /// The registration as an SA would see it.
@@ -147,6 +155,18 @@ fn begin_to_leave(tables: &mut Tables, index: u32) {
     };
     event::drop_queued(tables, channel, &|event| event.id == index);
     connection::flush(tables, channel);
+}
+
+/// Those that were refused are asked for again.
+pub(crate) fn ask_again(tables: &mut Tables, channel: u32) {
+    let mut next = tables.channels.get(channel).first_id;
+    while next != NONE {
+        let id = tables.ids.get_mut(next);
+        next = id.next;
+        if id.stage == Stage::Later {
+            id.stage = Stage::ToAsk;
+        }
+    }
 }
 
 /// The daemon knows nothing of it any more.

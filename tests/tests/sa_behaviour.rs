@@ -105,6 +105,35 @@ fn the_daemon_ends_and_comes_back() {
 }
 
 #[test]
+fn a_daemon_that_comes_back_and_refuses() {
+    quiet("returns", &[]);
+}
+
+/// The errno and the words of a refusal come through, whatever the daemon has read before it hung up.
+#[test]
+fn a_refusal_without_a_hearing() {
+    for order in ["early", "late"] {
+        for outcome in good("turned_away", &[order]) {
+            let lines = outcome.shim_lines();
+            assert_eq!(lines.len(), 2, "{outcome}");
+            for line in lines {
+                assert!(line.contains("the daemon refuses this program: too many"), "{outcome}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_readers_than_are_remembered() {
+    quiet("readers", &[]);
+}
+
+#[test]
+fn a_kernel_without_memory_for_a_packet() {
+    quiet("no_buffers", &[]);
+}
+
+#[test]
 fn a_daemon_that_does_not_read_stops_nobody() {
     quiet("stalled", &[]);
 }
