@@ -56,7 +56,9 @@ fn one(tables: &mut Tables, index: u32, packet: Option<&[u8]>) {
             channel.wake_in(0);
             flush(tables, index);
         }
-        (Some(Ok(ServerMessage::Refused(refused))), false) => lost(tables, index, why_refused(refused.status)),
+        (Some(Ok(ServerMessage::Refused(refused))), false) => {
+            lost(tables, index, why_refused(refused.status))
+        }
         (Some(Ok(message)), true) => said(tables, index, &message),
         _ => {
             say("the daemon sent what is no message, or out of turn: the connection is closed");

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use ibv_sa_tests::{FLAVOURS, Flavour, Outcome, Run, ScriptedDaemon, sa_program, shim_dir, tool};
 
+/// A program that takes so long hangs. A loaded machine is slow.
+const LIMIT: Duration = Duration::from_secs(180);
+
 /// Runs a program with each flavour, each with a daemon of its own; all must end well.
 fn good(program: &str, args: &[&str]) -> Vec<Outcome> {
     let one = |flavour| {
         let daemon = ScriptedDaemon::start();
-        let run = daemon.program(program, flavour).args(args).timeout(Duration::from_secs(60));
+        let run = daemon.program(program, flavour).args(args).timeout(LIMIT);
         let outcome = run.run().assert_ok();
         assert_eq!(outcome.stdout, "good\n", "{outcome}");
         outcome
@@ -160,7 +163,7 @@ fn under_valgrind_and_the_sanitizers() {
         let daemon = ScriptedDaemon::start();
         let exe = sa_program(&source, Flavour::Release, &["-fsanitize=address,undefined"]);
         let run = daemon.run(exe, Flavour::Release).args(args).env("ASAN_OPTIONS", "detect_leaks=0");
-        let outcome = run.timeout(Duration::from_secs(60)).run().assert_ok();
+        let outcome = run.timeout(LIMIT).run().assert_ok();
         assert_eq!(outcome.stdout, "good\n", "{outcome}");
         let found = ["ERROR", "runtime error"].iter().any(|words| outcome.stderr.contains(words));
         assert!(!found, "{outcome}");
@@ -168,7 +171,7 @@ fn under_valgrind_and_the_sanitizers() {
         let exe = sa_program(&source, Flavour::Debug, &[]);
         let run = Run::new(tool("valgrind")).args(["-q", "--error-exitcode=98"]).arg(exe).args(args);
         let run = daemon.with_daemon(run).library_path(shim_dir(Flavour::Debug));
-        let outcome = run.timeout(Duration::from_secs(120)).run().assert_ok();
+        let outcome = run.timeout(LIMIT).run().assert_ok();
         assert_eq!(outcome.stdout, "good\n", "{outcome}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ibv_sa_tests::{
     FLAVOURS, Outcome, Run, ScriptedDaemon, need_root, sa_program, scripted, scripted_dir, shim, shim_dir,
@@ -103,20 +103,18 @@ fn a_daemon_of_another_user_is_not_used() {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("chmod");
         let socket = dir.path().join("sa.sock");
-        let listen =
-            "socket(S, AF_UNIX, SOCK_SEQPACKET, 0); bind(S, sockaddr_un($ARGV[0])); listen(S, 9); sleep 60";
+        // It has its name when it listens.
+        let listen = "socket(S, AF_UNIX, SOCK_SEQPACKET, 0); bind(S, sockaddr_un(\"$ARGV[0].new\")); \
+                      listen(S, 9); rename(\"$ARGV[0].new\", $ARGV[0]); sleep 60";
         let mut listener = std::process::Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl", "-MSocket", "-e", listen])
             .arg(&socket)
             .spawn()
             .expect("setpriv");
-        for _ in 0..500 {
-            if socket.exists() {
-                break;
-            }
+        let end = Instant::now() + Duration::from_secs(20);
+        while !socket.exists() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(100));
         let outcome = Run::new(sa_program("ctests/sa/create.c", flavour, &[]))
             .arg("13")
             .library_path(shim_dir(flavour))
