@@ -119,8 +119,10 @@ pub(crate) fn find(tables: &Tables, address: usize) -> Found {
 /// Returns the channel, to be given back with ibv_sa_destroy_event_channel(), or NULL with errno:
 /// ENOENT, ECONNREFUSED: no daemon (one line on stderr says how to start it);
 /// EACCES: the socket may not be used, or belongs to another user who is not root;
+/// or the daemon's policy has nothing for this user, see ibv-sa-policy(5);
 /// ETIMEDOUT: the daemon does not answer; EPROTO, EPROTONOSUPPORT: it is none, or of another version;
-/// EBUSY: it has too many clients of this user; EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
+/// EBUSY: it has too many clients of this user, or is ending; ECONNRESET: it has ended without a word;
+/// EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn ibv_sa_create_event_channel() -> *mut ibv_sa_event_channel {
     create()

@@ -212,11 +212,15 @@ pub(crate) fn flush(tables: &mut Tables, index: u32) {
         next = id.next;
         let message = match id.stage {
             Stage::ToAsk => ClientMessage::Register(id.register),
-            Stage::ToEnd => ClientMessage::Unregister(Unregister { id: id.register.id }),
+            Stage::ToEnd | Stage::ToRenew => ClientMessage::Unregister(Unregister { id: id.register.id }),
             Stage::Later | Stage::Asked | Stage::Known | Stage::Lost => continue,
         };
         match send(link.fd, &message) {
             Ok(()) if id.stage == Stage::ToEnd => id::ended(tables, current),
+            Ok(()) if id.stage == Stage::ToRenew => {
+                id.stage = Stage::Later;
+                later(tables.channels.get_mut(index));
+            }
             Ok(()) => id.stage = Stage::Asked,
             Err(libc::EAGAIN) => full = true,
             // The kernel is short of memory, not the socket of room: it would be called writable at once.
@@ -265,7 +269,7 @@ fn set_timer(channel: &mut Channel) {
     channel.wake_in(channel.backoff);
 }
 
-/// A registration was refused that the program had and wants to have again: it is asked for again, after a while.
+/// A registration was refused that is asked for again, after a while.
 pub(crate) fn later(channel: &mut Channel) {
     if !channel.timed {
         channel.wake_in(LONGEST_BACKOFF);

@@ -18,6 +18,8 @@ use crate::sa::{channel, connection, contained, event, text};
 pub(crate) enum Stage {
     /// The daemon has to be asked.
     ToAsk,
+    /// It knows the registration and can do nothing for it: it has to forget it before it can be asked again.
+    ToRenew,
     /// It has refused what may be possible later, and is asked again then.
     Later,
     /// It was, and has not answered.
@@ -58,10 +60,10 @@ impl Id {
         self.register.flags & Register::AUTO_REREGISTER != 0
     }
 
-    /// After a loss: whether it is asked for again although the daemon has refused it. A device comes back when its
-    /// driver is loaded again, and places become free.
+    /// Whether it is asked for again although the daemon has refused it: places become free, and a device that was
+    /// there comes back when its driver is loaded again.
     pub(crate) fn outlives(&self, refusal: c_int) -> bool {
-        self.wants_more() && self.told.is_some() && [-libc::ENODEV, -libc::EBUSY].contains(&refusal)
+        self.wants_more() && (refusal == -libc::EBUSY || refusal == -libc::ENODEV && self.told.is_some())
     }
 
     /// The registration as an SA would see it.
@@ -148,7 +150,9 @@ fn begin_to_leave(tables: &mut Tables, index: u32) {
     }
     let channel = id.channel;
     id.stage = match id.stage {
-        Stage::Asked | Stage::Known | Stage::ToEnd if tables.channels.get(channel).link.is_up() => {
+        Stage::Asked | Stage::Known | Stage::ToRenew | Stage::ToEnd
+            if tables.channels.get(channel).link.is_up() =>
+        {
             Stage::ToEnd
         }
         _ => Stage::Lost,

@@ -97,7 +97,15 @@ fn said(tables: &mut Tables, index: u32, message: &ServerMessage) {
             }
         }
         ServerMessage::StatusChange(change) if id.stage == Stage::Known => {
+            // The daemon waits for an SA, but not for a device.
+            let renew = change.status == -libc::ENODEV && id.outlives(change.status);
+            if renew {
+                id.stage = Stage::ToRenew;
+            }
             event::told(tables, current, change.status);
+            if renew {
+                flush(tables, index);
+            }
         }
         // Never before the program knows that the registration is active.
         ServerMessage::Notice(notice) if id.told == Some(0) => {
