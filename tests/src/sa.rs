@@ -12,7 +12,7 @@
 //! | `overflow N LOST` | Overflow |
 //! | `register STATUS` or `register silent` | how Registers are answered from now on (0) |
 //! | `activate STATUS` or `activate silent` | what StatusChange follows (0) |
-//! | `greet welcome`, `silent`, `garbage`, `refuse ERRNO TEXT`, `version V` | how Hello is answered from now on |
+//! | `greet welcome`, `silent`, `garbage`, `hang-up`, `refuse ERRNO TEXT`, `version V` | how Hello is answered from now on |
 //! | `turn-away early` or `late`, `ERRNO TEXT` | from now on refused and closed, with Hello unread, or before it comes |
 //! | `turn-away nobody` | not any more |
 //! | `garbage` | a packet that is no message, to all |
@@ -77,6 +77,7 @@ enum Greeting {
     Welcome(u16),
     Silent,
     Garbage,
+    HangUp,
     Refuse(i32, String),
 }
 
@@ -357,6 +358,7 @@ impl State {
             Greeting::Garbage => {
                 out.bytes(b"HTTP/1.1 400 Bad Request\r\n");
             }
+            Greeting::HangUp => out.end(),
             Greeting::Refuse(errno, text) => {
                 out.say(&ServerMessage::Refused(Refused::new(-errno, &text)));
             }
@@ -434,6 +436,7 @@ impl State {
             ["greet", "welcome"] => self.greeting = Greeting::Welcome(1),
             ["greet", "version", version] => self.greeting = Greeting::Welcome(number(version) as u16),
             ["greet", "silent"] => self.greeting = Greeting::Silent,
+            ["greet", "hang-up"] => self.greeting = Greeting::HangUp,
             ["greet", "garbage"] => self.greeting = Greeting::Garbage,
             ["greet", "refuse", errno, ..] => {
                 self.greeting = Greeting::Refuse(number(errno) as i32, words[3..].join(" "));
