@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// returns: a daemon comes back and refuses what it had. What may be possible later is told once and asked for again
+// returns register-nodev|register-busy|activate-nodev|first|good: a daemon comes back and refuses what it had. What may be possible later is told once and asked for again
 // until it is, if the registration wants that; the rest is final.
 
 #include "sa.h"
@@ -116,15 +116,21 @@ static void freed_meanwhile(void)
 	server_until("live", 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	REQUIRE(argc == 2);
 	device = open_device("ibsim0");
 	channel = make_channel();
-	refused_for_a_while("register", -ENODEV);
-	refused_for_a_while("register", -EBUSY);
-	refused_for_a_while("activate", -ENODEV);
-	refused_at_first();
-	refused_for_good(-EACCES);
+	if (!strcmp(argv[1], "register-nodev"))
+		refused_for_a_while("register", -ENODEV);
+	else if (!strcmp(argv[1], "register-busy"))
+		refused_for_a_while("register", -EBUSY);
+	else if (!strcmp(argv[1], "activate-nodev"))
+		refused_for_a_while("activate", -ENODEV);
+	else if (!strcmp(argv[1], "first"))
+		refused_at_first();
+	else
+		refused_for_good(-EACCES);
 	freed_meanwhile();
 	ibv_sa_destroy_event_channel(channel);
 	printf("good\n");

@@ -100,10 +100,14 @@ fn connected(process: &Process) -> Result<OwnedFd, c_int> {
             Ok(_) => break,
             Err(error) => *error,
         };
+        // No way to it: nobody is there.
+        if matches!(error, libc::ENOTDIR | libc::ELOOP | libc::ENAMETOOLONG) {
+            result = Err(libc::ENOENT);
+        }
         let text = String::from_utf8_lossy(&path).into_owned();
         let why = std::io::Error::from_raw_os_error(error);
         tried = if tried.is_empty() { format!("{text}: {why}") } else { format!("{tried}; {text}: {why}") };
-        if !matches!(error, libc::ENOENT | libc::ECONNREFUSED) {
+        if !matches!(result, Err(libc::ENOENT | libc::ECONNREFUSED)) {
             break;
         }
     }

@@ -1,5 +1,6 @@
 //! `ibv_sa_*` and `ibv-sa daemon` itself, without any port: what has to do with connections alone.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,10 +33,9 @@ impl Daemon {
             .spawn()
             .expect("it starts");
         let end = Instant::now() + LIMIT;
-        while std::os::unix::net::UnixStream::connect(&socket).is_err_and(|error| {
-            // Another type of socket: somebody listens.
-            error.raw_os_error() != Some(91)
-        }) {
+        // Somebody listens, with another type of socket.
+        let other = Some(rustix::io::Errno::PROTOTYPE.raw_os_error());
+        while UnixStream::connect(&socket).is_err_and(|error| error.raw_os_error() != other) {
             assert!(Instant::now() < end, "the daemon does not listen");
             assert_eq!(child.try_wait().expect("ours"), None, "the daemon has ended");
             std::thread::sleep(Duration::from_millis(10));
@@ -59,6 +59,38 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Killed without warning, again and again, while a program does everything at once.
+#[test]
+fn a_daemon_that_is_killed_during_everything() {
+    for flavour in FLAVOURS {
+        let mut daemon = Daemon::start();
+        let mut program = Command::new("timeout")
+            .args(["--signal=ABRT", "120"])
+            .arg(sa_program("ctests/sa/storm.c", flavour, &[]))
+            .env("LD_LIBRARY_PATH", format!("{}:{}", shim_dir(flavour).display(), scripted_dir().display()))
+            .env("IBV_SA_SOCKET", daemon.socket())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        for round in 0..20 {
+            std::thread::sleep(Duration::from_millis(20 * (round % 5)));
+            daemon.child.kill().expect("ours");
+            daemon.child.wait().expect("ours");
+            std::thread::sleep(Duration::from_millis(10 * (round % 3)));
+            daemon.child = Daemon::run(daemon.dir.path());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        drop(program.stdin.take());
+        let output = program.wait_with_output().expect("ours");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", output.status);
+        assert_eq!(output.stdout, b"good\n", "{text}");
+        assert!(text.lines().all(|line| line.contains("no daemon for SA notices")), "{text}");
     }
 }
 

@@ -57,6 +57,28 @@ fn no_socket_and_nobody_behind_it() {
     refused(71, kept, |_| {});
 }
 
+/// Paths at which no daemon can be.
+#[test]
+fn what_is_no_socket() {
+    for (path, errno, why) in [
+        ("/etc/passwd", 111, "/etc/passwd: Connection refused"),
+        ("/etc", 111, "/etc: Connection refused"),
+        ("/etc/passwd/sa.sock", 2, "/etc/passwd/sa.sock: Not a directory"),
+        ("/dev/null", 111, "/dev/null: Connection refused"),
+    ] {
+        refused(errno, |_, run| run.env("IBV_SA_SOCKET", path), |outcome| one_line(outcome, &[why]));
+    }
+    // Where the library was started from is nobody's to say: the default counts.
+    for path in ["sa.sock", "./sa.sock", "../../etc/passwd"] {
+        let check = |outcome: &Outcome| {
+            assert_eq!(outcome.shim_lines().len(), 2, "{outcome}");
+            assert!(outcome.stderr.contains("is not an absolute path"), "{outcome}");
+            assert!(outcome.stderr.contains("(/run/ibv_sa/sa.sock: No such file"), "{outcome}");
+        };
+        refused(2, |_, run| run.env("IBV_SA_SOCKET", path), check);
+    }
+}
+
 #[test]
 fn a_daemon_that_refuses() {
     let prepare = |daemon: &ScriptedDaemon, run| {
@@ -193,6 +215,12 @@ fn a_daemon_of_ones_own() {
         }
         mode(0o700);
         std::fs::remove_file(&socket).expect("the link");
+        // Too long for a socket's address.
+        let long = dir.path().join("x".repeat(100));
+        std::fs::create_dir(&long).expect("a folder");
+        std::fs::set_permissions(&long, std::fs::Permissions::from_mode(0o700)).expect("chmod");
+        let create = daemon.program("create", flavour).arg("2").env("IBV_SA_SOCKET", "");
+        one_line(&create.env("XDG_RUNTIME_DIR", long).run().assert_ok(), &["sa.sock: File name too long"]);
         let both = run("create", &["2"]);
         one_line(&both, &["(/run/ibv_sa/sa.sock: No such file", "ibv_sa/sa.sock: No such file"]);
     }
