@@ -127,6 +127,33 @@ fn the_examples_in_c_share_one_opensm() {
     host.fabric.wait_for_subscriptions(&[]);
 }
 
+/// The SA still has what the dead one had asked for: it is taken over, and nothing comes twice.
+#[test]
+fn a_daemon_that_is_killed_is_followed_by_another() {
+    let mut host = Host::new();
+    let mut watcher = host.c_program(ONE, "ctests/examples/gid_watch.c");
+    let two = |what: &str, watcher: &mut Talk| {
+        for _ in 0..2 {
+            let line = watcher.line();
+            assert!(line.starts_with(what), "{line}");
+        }
+    };
+    two("registration active (", &mut watcher);
+    host.fabric.wait_for_subscriptions(&["64", "65"]);
+    host.kill();
+    two("registration lost (", &mut watcher);
+    assert_eq!(host.fabric.subscriptions(), ["64", "65"]);
+    host.start();
+    two("registration active (", &mut watcher);
+    assert_eq!(host.fabric.subscriptions(), ["64", "65"]);
+    host.fabric.unlink("Hca3");
+    watcher.hears_line(&format!("GID out of service: {HCA3}"));
+    host.fabric.relink("Hca3");
+    watcher.hears_line(&format!("GID in service: {HCA3}"));
+    watcher.signal(Signal::TERM);
+    host.fabric.wait_for_subscriptions(&[]);
+}
+
 #[test]
 fn the_path_cache_follows_a_real_fabric() {
     let host = Host::new();
@@ -267,6 +294,27 @@ fn registrations_come_and_go_and_nothing_is_left() {
         assert!(Instant::now() < end, "the port stays open: {}", host.status());
         std::thread::sleep(QUIET);
     }
+}
+
+/// The same of a program's library: in its own process, and with two users at once.
+#[test]
+fn programs_register_and_free_and_nothing_is_left() {
+    let rounds = if std::env::var_os("SOAK").is_some() { "10000" } else { "1000" };
+    let host = Host::new();
+    let mut programs =
+        [ONE, OTHER].map(|uid| host.c_program_with(uid, "ctests/sa/rounds.c", &[rounds, "100"]));
+    for program in &mut programs {
+        let end = Instant::now() + 30 * LIMIT;
+        while program.child.try_wait().expect("ours").is_none() && Instant::now() < end {
+            std::thread::sleep(QUIET);
+        }
+        program.hears_line("good");
+        assert!(program.wait().success());
+    }
+    let status = host.status();
+    // Who asks is one.
+    assert_eq!(status["clients"].as_array().map(Vec::len), Some(1), "{status}");
+    host.fabric.wait_for_subscriptions(&[]);
 }
 
 /// A test that is killed leaves no SM and no daemon behind.

@@ -87,7 +87,8 @@ impl Host {
             .expect("setpriv (util-linux) is there");
         self.daemon = Some(daemon);
         let end = Instant::now() + LIMIT;
-        while !self.socket().exists() {
+        // A socket of one that was killed may be there.
+        while !is_listened_at(&self.socket()) {
             assert!(Instant::now() < end, "the daemon does not listen: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -100,6 +101,20 @@ impl Host {
         let status = daemon.wait().expect("ours");
         assert!(status.success(), "{status}: {}", self.log());
         assert!(!self.socket().exists());
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        let mut daemon = self.daemon.take().expect("it runs");
+        daemon.kill().expect("it runs");
+        daemon.wait().expect("ours");
+        assert!(self.socket().exists(), "it has had no time for that");
+        // ibsim sees that a client is gone when it writes to it; until then nobody else may be there.
+        let clients = self.fabric.script("cmd", &["Attached"]);
+        for line in clients.lines().filter(|line| line.contains("\"Hca4\"")) {
+            let number = line.trim_start_matches("Client ").split(':').next().expect("a number");
+            self.fabric.console(&format!("X {number}"));
+        }
     }
 
     pub fn daemon_pid(&self) -> u32 {
@@ -131,13 +146,18 @@ impl Host {
 
     /// A program in C, of `ctests`, as another user, for the port; with the verbs device that belongs to it.
     pub fn c_program(&self, uid: u32, source: &str) -> Talk {
+        self.c_program_with(uid, source, &[])
+    }
+
+    /// The same with arguments before device and port.
+    pub fn c_program_with(&self, uid: u32, source: &str, args: &[&str]) -> Talk {
         let name = Path::new(source).file_stem().expect("a file");
         let public = self.public().join(name);
         if !public.exists() {
             std::fs::copy(sa_program(source, Flavour::Release, &[]), &public).expect("room");
         }
         let mut command = self.as_user(uid, &public);
-        command.args([DEVICE, "1"]).env("SCRIPTED_IBSIM_GUID", HCA4_NODE).stdin(Stdio::piped());
+        command.args(args).args([DEVICE, "1"]).env("SCRIPTED_IBSIM_GUID", HCA4_NODE).stdin(Stdio::piped());
         Talk::start(command)
     }
 
@@ -170,6 +190,12 @@ impl Drop for Host {
             eprintln!("the daemon's log:\n{}", self.log());
         }
     }
+}
+
+/// Whether somebody takes connections there: of another type than this one.
+fn is_listened_at(socket: &Path) -> bool {
+    let connected = std::os::unix::net::UnixStream::connect(socket);
+    connected.is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()))
 }
 
 /// A program that writes lines.
