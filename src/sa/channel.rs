@@ -2,7 +2,8 @@
 //!
 //! `channel->fd` is an epoll descriptor that lives as long as the channel. In it are the connection to the daemon, which
 //! may be replaced; an eventfd that is readable while events wait in the queue (a free takes one registration's out of
-//! the middle, so that the connection alone cannot say it); and the timer of the next attempt to reconnect.
+//! the middle, so that the connection alone cannot say it); and the timer of the next attempt to reconnect, or to ask
+//! again for what was refused.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::*};
