@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use common::{Client, Heard};
-use host::{DEVICE, Host, LIMIT, QUIET, Talk, command, equal_ones_may_come};
+use host::{DEVICE, Host, LIMIT, QUIET, Talk, command, equal_ones_may_come, interruptible};
 use ibv_sa_tests::{cc, need_root};
 use ibv_sa_wire::mad::{Method, Notice, NoticeType, Producer};
 use ibv_sa_wire::{Filter, Gid, Trap};
@@ -236,8 +236,12 @@ fn a_monitor_without_a_daemon_leaves_nothing_behind() {
         let ibv_sa = command();
         let mut all = vec!["Hca4", ibv_sa.to_str().expect("a plain path"), "monitor", "--device", DEVICE];
         all.extend(args);
-        let mut command = host.fabric.command("run", &all);
+        let run = host.fabric.command("run", &all);
+        let mut command = interruptible();
         command
+            .arg(run.get_program())
+            .args(run.get_args())
+            .stdin(Stdio::null())
             .env_clear()
             .envs([("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("GMP", "1")])
             .stderr(Stdio::null());

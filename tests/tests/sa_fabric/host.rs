@@ -131,8 +131,9 @@ impl Host {
 
     /// A program as another user, without any capability and without a way to get one.
     pub fn as_user(&self, uid: u32, program: &Path) -> Command {
-        let mut command = Command::new("setpriv");
+        let mut command = interruptible();
         command
+            .arg("setpriv")
             .args([format!("--reuid={uid}"), format!("--regid={uid}")])
             .args(["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
             .arg(program)
@@ -291,7 +292,14 @@ impl Talk {
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("ours")
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("ours") {
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -300,6 +308,13 @@ impl Drop for Talk {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A command that ends on SIGINT, also where the tests do not: a shell starts what runs in the background so.
+pub fn interruptible() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT");
+    command
 }
 
 /// Lets the time pass after which an equal notice is another one for sure.
