@@ -52,7 +52,7 @@ enum ibv_sa_sm_trap {
 	IBV_SA_SM_TRAP_CAPABILITY_CHANGED = IBV_SA_BE16(144),
 	/** System image GUID of a port changed. */
 	IBV_SA_SM_TRAP_SYSTEM_IMAGE_GUID_CHANGED = IBV_SA_BE16(145),
-	/** A management datagram with a wrong M_Key. 256 to 259: administrators only, unless the daemon's policy differs. */
+	/** A management datagram with a wrong M_Key. 256 to 259: administrators only, unless ibv-sa-policy(5) says otherwise. */
 	IBV_SA_SM_TRAP_BAD_M_KEY = IBV_SA_BE16(256),
 	/** A packet with a wrong P_Key. */
 	IBV_SA_SM_TRAP_BAD_P_KEY = IBV_SA_BE16(257),
@@ -103,9 +103,10 @@ struct ibv_sa_event {
 	/**
 	 * 0, or a negative errno. Of a registration: -ENETRESET lost (the SM changed or asked for it, or the daemon ended),
 	 * -ENETDOWN the port is down, -ETIMEDOUT no answer from the SA, -EACCES not allowed, -EINVAL the SA takes no such
-	 * subscription, -EBUSY too many, -ENODEV no such device or port, -EOPNOTSUPP no InfiniBand port. With
-	 * IBV_SA_AUTO_REREGISTER a status of 0 follows a loss by itself; without, free the registration and make it anew.
-	 * After each 0, read anew what is cached.
+	 * subscription, -EBUSY too many, -ENODEV no such device or port, -EOPNOTSUPP no InfiniBand port. Free the
+	 * registration and make it anew; with IBV_SA_AUTO_REREGISTER that is not needed after -ENETRESET, -ENETDOWN,
+	 * -ETIMEDOUT and -EBUSY, and after -ENODEV unless it is the first status: a 0 follows as soon as it is possible.
+	 * After each 0, read anew what is cached. The same status is not told twice in a row.
 	 */
 	int status;
 	/** Attributes at attr; or how many notices were lost. */
@@ -146,7 +147,10 @@ enum ibv_sa_inform_mask {
  * Flags of struct ibv_sa_inform_filter.
  */
 enum ibv_sa_inform_flags {
-	/** After a loss the registration is made again without the program; an event with status 0 tells when. */
+	/**
+	 * After a loss the registration is made again without the program, however often that has to be tried; an event with
+	 * status 0 tells when. Only -EACCES, -EINVAL and -EOPNOTSUPP end it, and -ENODEV as its first status.
+	 */
 	IBV_SA_AUTO_REREGISTER = 1 << 0
 };
 
@@ -209,8 +213,10 @@ const char *ibv_sa_version(void);
  * Returns the channel, to be given back with ibv_sa_destroy_event_channel(), or NULL with errno:
  * ENOENT, ECONNREFUSED: no daemon (one line on stderr says how to start it);
  * EACCES: the socket may not be used, or belongs to another user who is not root;
+ * or the daemon's policy has nothing for this user, see ibv-sa-policy(5);
  * ETIMEDOUT: the daemon does not answer; EPROTO, EPROTONOSUPPORT: it is none, or of another version;
- * EBUSY: it has too many clients of this user; EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
+ * EBUSY: it has too many clients of this user, or is ending; ECONNRESET: it has ended without a word;
+ * EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
  */
 struct ibv_sa_event_channel *ibv_sa_create_event_channel(void);
 

@@ -2,7 +2,8 @@
 //!
 //! `channel->fd` is an epoll descriptor that lives as long as the channel. In it are the connection to the daemon, which
 //! may be replaced; an eventfd that is readable while events wait in the queue (a free takes one registration's out of
-//! the middle, so that the connection alone cannot say it); and the timer of the next attempt to reconnect.
+//! the middle, so that the connection alone cannot say it); and the timer of the next attempt to reconnect, or to ask
+//! again for what was refused.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -25,7 +26,9 @@ pub(crate) struct Channel {
     pub(crate) wake: RawFd,
     pub(crate) timer: RawFd,
     pub(crate) link: Link,
-    /// Milliseconds until the timer runs out, doubled with each attempt; 0 if it is not set.
+    /// The timer is set.
+    pub(crate) timed: bool,
+    /// Milliseconds between two attempts to reconnect, doubled with each; 0 before the first.
     pub(crate) backoff: u32,
     /// It is being destroyed.
     pub(crate) closing: bool,
@@ -41,28 +44,59 @@ pub(crate) struct Channel {
     pub(crate) changes: AtomicU32,
 }
 
+impl Channel {
+    /// Makes the descriptor readable after so many milliseconds; 0: not any more.
+    pub(crate) fn wake_in(&mut self, milliseconds: u32) {
+        self.timed = milliseconds != 0;
+        sys::set_timer(self.timer, milliseconds);
+    }
+}
+
 /// Threads that wait in a get, or were cancelled there or jumped out.
 pub(crate) struct Readers {
     tids: [u32; 32],
-    /// There were more.
-    crowded: bool,
+    /// How many more there are.
+    nameless: u32,
+}
+
+/// How a thread that waits is kept, as its own frame remembers it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// It does not wait.
+    Not,
+    /// By its number.
+    Named,
+    /// There was no room for its number.
+    Nameless,
 }
 
 impl Readers {
     const fn new() -> Self {
-        Self { tids: [0; 32], crowded: false }
+        Self { tids: [0; 32], nameless: 0 }
     }
 
-    pub(crate) fn add(&mut self, tid: u32) {
+    pub(crate) fn add(&mut self, tid: u32) -> Reader {
         match self.tids.iter_mut().find(|place| **place == 0) {
-            Some(place) => *place = tid,
-            None => self.crowded = true,
+            Some(place) => {
+                *place = tid;
+                Reader::Named
+            }
+            None => {
+                self.nameless += 1;
+                Reader::Nameless
+            }
         }
     }
 
-    pub(crate) fn remove(&mut self, tid: u32) -> bool {
-        let place = self.tids.iter_mut().find(|place| **place == tid);
-        place.map(|place| *place = 0).is_some()
+    /// It waits no more. A thread that has jumped out of an earlier wait may be here by its number too.
+    pub(crate) fn remove(&mut self, tid: u32, reader: Reader) {
+        if reader == Reader::Nameless {
+            self.nameless -= 1;
+        }
+        if let Some(place) = self.tids.iter_mut().find(|place| **place == tid) {
+            *place = 0;
+        }
     }
 
     fn any(&mut self) -> bool {
@@ -71,7 +105,7 @@ impl Readers {
                 *place = 0;
             }
         }
-        self.crowded || self.tids.iter().any(|place| *place != 0)
+        self.nameless != 0 || self.tids.iter().any(|place| *place != 0)
     }
 }
 
@@ -86,8 +120,10 @@ pub(crate) fn find(tables: &Tables, address: usize) -> Found {
 /// Returns the channel, to be given back with ibv_sa_destroy_event_channel(), or NULL with errno:
 /// ENOENT, ECONNREFUSED: no daemon (one line on stderr says how to start it);
 /// EACCES: the socket may not be used, or belongs to another user who is not root;
+/// or the daemon's policy has nothing for this user, see ibv-sa-policy(5);
 /// ETIMEDOUT: the daemon does not answer; EPROTO, EPROTONOSUPPORT: it is none, or of another version;
-/// EBUSY: it has too many clients of this user; EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
+/// EBUSY: it has too many clients of this user, or is ending; ECONNRESET: it has ended without a word;
+/// EMFILE, ENFILE: no descriptors; ENOMEM: no memory.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn ibv_sa_create_event_channel() -> *mut ibv_sa_event_channel {
     create()
@@ -121,6 +157,7 @@ fn made() -> Result<*mut ibv_sa_event_channel, c_int> {
             wake: raw(wake),
             timer: raw(timer),
             link: Link::open(raw(connection)),
+            timed: false,
             backoff: 0,
             closing: false,
             first_id: NONE,
@@ -161,7 +198,7 @@ extern "C" fn destroy_step(channel: usize, waits: &mut wait::Waits) -> Step {
             begin_to_close(tables, index);
             let me = clock::tid();
             let channel = tables.channels.get_mut(index);
-            channel.readers.remove(me);
+            channel.readers.remove(me, Reader::Not);
             let readers = channel.readers.any();
             let seen = channel.changes.load(SeqCst);
             if channel.open != 0 {

@@ -69,13 +69,20 @@ pub(crate) fn greeted(process: &Process) -> Result<OwnedFd, c_int> {
         Some(Ok(ServerMessage::Welcome(welcome))) if is_spoken(welcome.version) => Ok(socket),
         Some(Ok(ServerMessage::Refused(refused))) => {
             say(&format!("the daemon refuses this program: {}", refused.text()));
-            Err(-refused.status)
+            Err(-why_refused(refused.status))
         }
         _ => {
             say("what listens at the daemon's socket speaks another protocol");
             Err(libc::EPROTO)
         }
     }
+}
+
+/// The status of a refusal, if it is one that a program can be told.
+pub(crate) fn why_refused(status: c_int) -> c_int {
+    // The kernel's largest errno.
+    const LARGEST: c_int = 4095;
+    if (-LARGEST..0).contains(&status) { status } else { -libc::EPROTO }
 }
 
 pub(crate) fn is_spoken(version: u16) -> bool {
@@ -93,10 +100,14 @@ fn connected(process: &Process) -> Result<OwnedFd, c_int> {
             Ok(_) => break,
             Err(error) => *error,
         };
+        // No way to it: nobody is there.
+        if matches!(error, libc::ENOTDIR | libc::ELOOP | libc::ENAMETOOLONG) {
+            result = Err(libc::ENOENT);
+        }
         let text = String::from_utf8_lossy(&path).into_owned();
         let why = std::io::Error::from_raw_os_error(error);
         tried = if tried.is_empty() { format!("{text}: {why}") } else { format!("{tried}; {text}: {why}") };
-        if !matches!(error, libc::ENOENT | libc::ECONNREFUSED) {
+        if !matches!(result, Err(libc::ENOENT | libc::ECONNREFUSED)) {
             break;
         }
     }
@@ -148,8 +159,11 @@ fn at(path: &[u8]) -> Result<OwnedFd, c_int> {
         ));
         return Err(libc::EACCES);
     }
-    send(socket.as_raw_fd(), &ClientMessage::Hello(Hello::default()))?;
-    Ok(socket)
+    match send(socket.as_raw_fd(), &ClientMessage::Hello(Hello::default())) {
+        // It has hung up already; why, is what there is to read.
+        Ok(()) | Err(libc::EPIPE | libc::ECONNRESET) => Ok(socket),
+        Err(error) => Err(error),
+    }
 }
 
 fn send(socket: RawFd, message: &ClientMessage) -> Result<(), c_int> {
@@ -172,8 +186,7 @@ pub(crate) fn connect(process: &Process, channel: &mut Channel) -> Result<(), c_
     sys::epoll_add(channel.fd, socket.as_raw_fd())?;
     channel.link = Link { fd: socket.into_raw_fd(), welcome: false, full: false };
     // A daemon that does not answer is no daemon.
-    channel.backoff = channel.backoff.max(FIRST_BACKOFF);
-    sys::set_timer(channel.timer, PATIENCE as u32);
+    channel.wake_in(PATIENCE as u32);
     Ok(())
 }
 
@@ -203,13 +216,22 @@ pub(crate) fn flush(tables: &mut Tables, index: u32) {
         next = id.next;
         let message = match id.stage {
             Stage::ToAsk => ClientMessage::Register(id.register),
-            Stage::ToEnd => ClientMessage::Unregister(Unregister { id: id.register.id }),
-            Stage::Asked | Stage::Known | Stage::Lost => continue,
+            Stage::ToEnd | Stage::ToRenew => ClientMessage::Unregister(Unregister { id: id.register.id }),
+            Stage::Later | Stage::Asked | Stage::Known | Stage::Lost => continue,
         };
         match send(link.fd, &message) {
             Ok(()) if id.stage == Stage::ToEnd => id::ended(tables, current),
+            Ok(()) if id.stage == Stage::ToRenew => {
+                id.stage = Stage::Later;
+                later(tables.channels.get_mut(index));
+            }
             Ok(()) => id.stage = Stage::Asked,
-            Err(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => full = true,
+            Err(libc::EAGAIN) => full = true,
+            // The kernel is short of memory, not the socket of room: it would be called writable at once.
+            Err(libc::ENOBUFS | libc::ENOMEM) => {
+                tables.channels.get_mut(index).wake_in(FIRST_BACKOFF);
+                break;
+            }
             Err(_) => break,
         }
     }
@@ -248,18 +270,29 @@ pub(crate) fn lost(tables: &mut Tables, index: u32, status: c_int) {
 
 fn set_timer(channel: &mut Channel) {
     channel.backoff = (channel.backoff * 2).clamp(FIRST_BACKOFF, LONGEST_BACKOFF);
-    sys::set_timer(channel.timer, channel.backoff);
+    channel.wake_in(channel.backoff);
 }
 
-/// Looks whether it is time to reconnect, and does it.
+/// A registration was refused that is asked for again, after a while.
+pub(crate) fn later(channel: &mut Channel) {
+    if !channel.timed {
+        channel.wake_in(LONGEST_BACKOFF);
+    }
+}
+
+/// Looks whether it is time to reconnect, or to ask again, and does it.
 pub(crate) fn reconnect(process: &Process, tables: &mut Tables, index: u32) {
     let channel = tables.channels.get_mut(index);
-    if channel.backoff == 0 || !sys::lower(channel.timer) {
+    if !channel.timed || !sys::lower(channel.timer) {
         return;
     }
+    channel.timed = false;
     if channel.link.is_up() {
-        // Perhaps it has answered, and nobody has looked.
-        if !channel.link.welcome && receive::until_event(tables, index).is_ok() {
+        if channel.link.welcome {
+            id::ask_again(tables, index);
+            flush(tables, index);
+        } else if receive::until_event(tables, index).is_ok() {
+            // Perhaps it had answered, and nobody had looked.
             let link = tables.channels.get(index).link;
             if link.is_up() && !link.welcome {
                 lost(tables, index, -libc::ETIMEDOUT);

@@ -11,7 +11,7 @@ use crate::sa::channel;
 use crate::sa::process::{self, Kind, Tables};
 use crate::sa::table::{Found, NONE};
 use crate::sa::types::*;
-use crate::sa::{answer, sys, wait};
+use crate::sa::{answer, sys, text, wait};
 
 /// Room for the attribute, aligned as MAD attributes are (the attribute offset counts in eights, IBA 13.6.2).
 #[repr(C, align(8))]
@@ -20,9 +20,12 @@ struct Attribute([u8; Notice::SIZE]);
 
 #[repr(C)]
 pub(crate) struct Event {
-    /// What the program sees.
-    pub(crate) c: ibv_sa_event,
+    /// What the program sees, and may write to; not read by us.
+    c: ibv_sa_event,
     attribute: Attribute,
+    /// The same as in `c`.
+    attr_id: __be16,
+    status: c_int,
     pub(crate) id: u32,
     pub(crate) channel: u32,
     /// Handed out.
@@ -32,6 +35,13 @@ pub(crate) struct Event {
     pub(crate) at: u64,
     /// The next in the queue.
     pub(crate) next: u32,
+}
+
+impl Event {
+    /// What it says, in words.
+    pub(crate) fn text(&self) -> &'static str {
+        text::of_parts(self.attr_id, self.status, &self.attribute.0)
+    }
 }
 
 pub(crate) fn find(tables: &Tables, address: usize) -> Found {
@@ -120,6 +130,8 @@ fn queue(
             attr: std::ptr::null_mut(),
         },
         attribute: room,
+        attr_id,
+        status,
         id,
         channel,
         got: false,

@@ -3,7 +3,7 @@
 use crate::abi::c_int;
 use crate::boundary::set_errno;
 use crate::clock;
-use crate::sa::channel::find;
+use crate::sa::channel::{Reader, find};
 use crate::sa::process::{self, Kind};
 use crate::sa::table::NONE;
 use crate::sa::types::{ibv_sa_event, ibv_sa_event_channel};
@@ -40,8 +40,9 @@ pub unsafe extern "C-unwind" fn ibv_sa_get_event(
         set_errno(libc::EINVAL);
         return -1;
     }
+    let mut reader = Reader::Not;
     loop {
-        let look = look(channel.addr());
+        let look = look(channel.addr(), &mut reader);
         if !look.event.is_null() {
             // SAFETY: the caller passes a place for the address.
             unsafe { *event = look.event };
@@ -54,18 +55,18 @@ pub unsafe extern "C-unwind" fn ibv_sa_get_event(
         let mut ready = sys::PollFd { fd: look.fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid structure. The thread may be cancelled in here; nothing of ours is held.
         if unsafe { sys::poll_until_cancelled(&mut ready, 1, -1) } < 0 {
-            return interrupted(channel.addr());
+            return interrupted(channel.addr(), reader);
         }
     }
 }
 
 #[inline(never)]
-extern "C" fn look(address: usize) -> Look {
+extern "C" fn look(address: usize, reader: &mut Reader) -> Look {
     let found = contained(|| {
         process::with(Kind::Channel, address, find, |process, tables, index| {
             let me = clock::tid();
             let channel = tables.channels.get_mut(index);
-            channel.readers.remove(me);
+            channel.readers.remove(me, std::mem::replace(reader, Reader::Not));
             if channel.closing {
                 return Err(libc::EBADF);
             }
@@ -82,7 +83,7 @@ extern "C" fn look(address: usize) -> Look {
                 if sys::flags(channel.fd)? & libc::O_NONBLOCK != 0 {
                     return Err(libc::EAGAIN);
                 }
-                channel.readers.add(me);
+                *reader = channel.readers.add(me);
                 return Ok(Look { event: std::ptr::null_mut(), fd: channel.fd, errno: 0 });
             };
             channel.open += 1;
@@ -100,10 +101,10 @@ extern "C" fn look(address: usize) -> Look {
 
 /// The wait has failed: this thread waits no more. -1 with errno as it is.
 #[inline(never)]
-extern "C" fn interrupted(address: usize) -> c_int {
+extern "C" fn interrupted(address: usize, reader: Reader) -> c_int {
     let _ = contained(|| {
         process::with(Kind::Channel, address, find, |_, tables, index| {
-            tables.channels.get_mut(index).readers.remove(clock::tid());
+            tables.channels.get_mut(index).readers.remove(clock::tid(), reader);
             Ok(())
         })
     });

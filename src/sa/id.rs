@@ -18,6 +18,10 @@ use crate::sa::{channel, connection, contained, event, text};
 pub(crate) enum Stage {
     /// The daemon has to be asked.
     ToAsk,
+    /// It knows the registration and can do nothing for it: it has to forget it before it can be asked again.
+    ToRenew,
+    /// It has refused what may be possible later, and is asked again then.
+    Later,
     /// It was, and has not answered.
     Asked,
     /// It knows the registration, active or not.
@@ -54,6 +58,12 @@ impl Id {
     /// Asked for again after a loss.
     pub(crate) fn wants_more(&self) -> bool {
         self.register.flags & Register::AUTO_REREGISTER != 0
+    }
+
+    /// Whether it is asked for again although the daemon has refused it: places become free, and a device that was
+    /// there comes back when its driver is loaded again.
+    pub(crate) fn outlives(&self, refusal: c_int) -> bool {
+        self.wants_more() && (refusal == -libc::EBUSY || refusal == -libc::ENODEV && self.told.is_some())
     }
 
     /// The registration as an SA would see it.
@@ -140,13 +150,27 @@ fn begin_to_leave(tables: &mut Tables, index: u32) {
     }
     let channel = id.channel;
     id.stage = match id.stage {
-        Stage::Asked | Stage::Known | Stage::ToEnd if tables.channels.get(channel).link.is_up() => {
+        Stage::Asked | Stage::Known | Stage::ToRenew | Stage::ToEnd
+            if tables.channels.get(channel).link.is_up() =>
+        {
             Stage::ToEnd
         }
         _ => Stage::Lost,
     };
     event::drop_queued(tables, channel, &|event| event.id == index);
     connection::flush(tables, channel);
+}
+
+/// Those that were refused are asked for again.
+pub(crate) fn ask_again(tables: &mut Tables, channel: u32) {
+    let mut next = tables.channels.get(channel).first_id;
+    while next != NONE {
+        let id = tables.ids.get_mut(next);
+        next = id.next;
+        if id.stage == Stage::Later {
+            id.stage = Stage::ToAsk;
+        }
+    }
 }
 
 /// The daemon knows nothing of it any more.

@@ -35,6 +35,7 @@ pub(crate) mod wait;
 
 use crate::abi::c_int;
 use crate::boundary::{contain, set_errno, uncancelled};
+use crate::settings;
 
 /// Runs `work` so that no panic and no cancellation leaves it; 0, or -1 with errno.
 fn answer(work: impl FnOnce() -> Result<(), c_int>) -> c_int {
@@ -49,5 +50,14 @@ fn answer(work: impl FnOnce() -> Result<(), c_int>) -> c_int {
 
 /// The same for functions that return something else. After a fault of our own: EIO.
 fn contained<R>(work: impl FnOnce() -> Result<R, c_int>) -> Result<R, c_int> {
-    contain(Err(libc::EIO), || uncancelled(work))
+    // Whatever happens in there, the thread can be cancelled afterwards.
+    uncancelled(|| {
+        contain(Err(libc::EIO), || {
+            if cfg!(feature = "panic-probe") {
+                settings::get();
+                panic!("panic probe");
+            }
+            work()
+        })
+    })
 }

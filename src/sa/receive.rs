@@ -3,7 +3,7 @@
 use ibv_sa_wire::proto::{MAX_PACKET, ServerMessage};
 
 use crate::abi::c_int;
-use crate::sa::connection::{flush, is_spoken, lost, say};
+use crate::sa::connection::{flush, is_spoken, later, lost, say, why_refused};
 use crate::sa::id::Stage;
 use crate::sa::process::Tables;
 use crate::sa::table::NONE;
@@ -52,11 +52,13 @@ fn one(tables: &mut Tables, index: u32, packet: Option<&[u8]>) {
         (Some(Ok(ServerMessage::Welcome(answer))), false) if is_spoken(answer.version) => {
             let channel = tables.channels.get_mut(index);
             channel.link.welcome = true;
-            // It runs no more: nobody is woken for nothing.
-            sys::set_timer(channel.timer, 0);
+            // Nobody is woken for nothing.
+            channel.wake_in(0);
             flush(tables, index);
         }
-        (Some(Ok(ServerMessage::Refused(refused))), false) => lost(tables, index, refused.status),
+        (Some(Ok(ServerMessage::Refused(refused))), false) => {
+            lost(tables, index, why_refused(refused.status))
+        }
         (Some(Ok(message)), true) => said(tables, index, &message),
         _ => {
             say("the daemon sent what is no message, or out of turn: the connection is closed");
@@ -82,13 +84,28 @@ fn said(tables: &mut Tables, index: u32, message: &ServerMessage) {
             // The daemon is as it should be: the next attempt to find it is a first one.
             let channel = tables.channels.get_mut(index);
             channel.backoff = 0;
-            id.stage = if answer.status == 0 { Stage::Known } else { Stage::Lost };
+            id.stage = match answer.status {
+                0 => Stage::Known,
+                status if id.outlives(status) => {
+                    later(channel);
+                    Stage::Later
+                }
+                _ => Stage::Lost,
+            };
             if answer.status != 0 {
                 event::told(tables, current, answer.status);
             }
         }
         ServerMessage::StatusChange(change) if id.stage == Stage::Known => {
+            // The daemon waits for an SA, but not for a device.
+            let renew = change.status == -libc::ENODEV && id.outlives(change.status);
+            if renew {
+                id.stage = Stage::ToRenew;
+            }
             event::told(tables, current, change.status);
+            if renew {
+                flush(tables, index);
+            }
         }
         // Never before the program knows that the registration is active.
         ServerMessage::Notice(notice) if id.told == Some(0) => {

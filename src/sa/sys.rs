@@ -135,6 +135,15 @@ pub(crate) fn send(socket: RawFd, packet: &[u8]) -> Result<(), c_int> {
 
 /// The length of the packet, which may be more than there was room for; 0 at the end.
 pub(crate) fn receive(socket: RawFd, packet: &mut [u8]) -> Result<usize, c_int> {
+    match receive_once(socket, packet) {
+        // Who closes without having read everything makes this error, once, and it comes before what was sent: the
+        // daemon's last words are behind it.
+        Err(libc::ECONNRESET) => receive_once(socket, packet),
+        other => other,
+    }
+}
+
+fn receive_once(socket: RawFd, packet: &mut [u8]) -> Result<usize, c_int> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: the buffer is valid for its length.
     let length = unsafe { libc::recv(socket, packet.as_mut_ptr().cast(), packet.len(), flags) };

@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use ibv_sa_wire::{Notice, Trap};
+use zerocopy::FromBytes;
 
 use crate::abi::{c_char, c_int};
 use crate::sa::notice;
@@ -109,11 +110,10 @@ fn by_parts(attr_id: __be16, status: c_int, notice: Option<&Notice>) -> &'static
     }
 }
 
-/// The same for an event of ours.
-pub(crate) fn of_event(event: &ibv_sa_event) -> &'static str {
-    // SAFETY: attr of an event in the table is NULL or points at its attribute.
-    let notice = unsafe { notice::of(event) };
-    by_parts(event.attr_id, event.status, notice.as_ref()).to_str().unwrap_or_default()
+/// The same from an event's parts, of which the attribute counts if it is a notice's.
+pub(crate) fn of_parts(attr_id: __be16, status: c_int, attribute: &[u8; Notice::SIZE]) -> &'static str {
+    let notice = Notice::read_from_bytes(attribute).ok();
+    by_parts(attr_id, status, notice.as_ref()).to_str().unwrap_or_default()
 }
 
 #[cfg(test)]

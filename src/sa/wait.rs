@@ -11,7 +11,6 @@ use crate::boundary::set_errno;
 use crate::sa::connection::say;
 use crate::sa::event::Event;
 use crate::sa::process::Tables;
-use crate::sa::text;
 use crate::{clock, tell, watch};
 
 unsafe extern "C-unwind" {
@@ -106,7 +105,7 @@ impl Open {
             open.number += 1;
             if open.listed.len() < lines::LISTED {
                 let (by, age) = (tell::person(&event.by), now.saturating_sub(event.at));
-                open.listed.push(SaTaken { what: text::of_event(&event.c).into(), by, age });
+                open.listed.push(SaTaken { what: event.text().into(), by, age });
             }
         });
         open

@@ -41,7 +41,7 @@ both_listen() { [ "$(grep -chs '): active$' "$dir/1001.log" "$dir/1002.log" | so
 show() { grep -H "$1" "$dir/1001.log" "$dir/1002.log" | sed "s|^$dir/\(.*\).log:|  user \1: |"; }
 
 say "A simulated fabric with OpenSM: 4 adapters, 2 switches"
-"$fabric" start "$dir/fabric" "$here/four.net"
+WATCH_PID=$$ "$fabric" start "$dir/fabric" "$here/four.net"
 
 say "ibv-sa daemon, as root, on the host with adapter Hca4"
 GMP=1 "$fabric" run "$dir/fabric" Hca4 "$release/ibv-sa" daemon --socket "$dir/sa.sock" 2>"$dir/daemon.log" &

@@ -7,6 +7,8 @@
 #   fabric.sh cmd DIR 'COMMAND'               a command for ibsim's console, for example 'Unlink "Hca3"'
 #   fabric.sh run DIR HOST PROGRAM [ARGS]     a program with libibumad at HOST (GMP=1: with Reports as well)
 #   fabric.sh stop DIR                        end all that was started in DIR
+#   fabric.sh watch DIR PID                   do so, and end what was run in DIR, when that process is no more; returns at
+#                                             once. WATCH_PID=PID fabric.sh start ... does it from the beginning
 set -u
 
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
@@ -16,7 +18,7 @@ die() { echo "fabric.sh: $*" >&2; exit 1; }
 needs() { # TOOL PACKAGE
   command -v "$1" >/dev/null || die "$1 is missing: apt-get install $2, or tools/setup.sh fabric"
 }
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 PATH=$PATH:/usr/sbin
 action=${1:-} dir=${2:-}
@@ -45,10 +47,15 @@ is_alive() { # PIDFILE
 
 # stop_recorded PIDFILE [SIGNAL]: the process is signalled only if its environment says that it belongs to this fabric:
 # pids are used again.
+# belongs PID: its environment says that it is of this fabric.
+belongs() {
+  grep -qz "^FABRIC_DIR=$dir\$" "/proc/$1/environ" 2>/dev/null
+}
+
 stop_recorded() {
   local file=$1 signal=${2:-TERM} pid tries=100
   pid=$(cat "$file" 2>/dev/null) || return 0
-  if [ -n "$pid" ] && grep -qz "^FABRIC_DIR=$dir\$" "/proc/$pid/environ" 2>/dev/null; then
+  if [ -n "$pid" ] && belongs "$pid"; then
     kill "-$signal" "$pid" 2>/dev/null
     while kill -0 "$pid" 2>/dev/null && [ "$tries" -gt 0 ]; do
       sleep 0.02
@@ -108,7 +115,43 @@ start() { # NET [ARGS]
   }
   wait_for 10 "$pid" is_ready || die "ibsim is not ready: $(tail -3 "$dir/ibsim.log")"
   host=${SM_HOST:-$(awk 'tolower($1) == "hca" { gsub(/"/, "", $3); print $3; exit }' "$net")}
+  [ -z "${WATCH_PID:-}" ] || watch "$WATCH_PID"
   start_sm main "$host" "$@"
+}
+
+stop_all() {
+  local file
+  for file in "$dir"/sm-*.pid "$dir/ibsim.pid"; do
+    [ ! -e "$file" ] || stop_recorded "$file"
+  done
+  rm -rf "$dir"/run/sys-* "$dir/ctl"
+}
+
+# began PID: a number that no later process with this pid has.
+began() {
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  # After the name, which may have blanks in it, the start time is the 20th word.
+  read -ra stat <<<"${stat##*) }"
+  echo "${stat[19]}"
+}
+
+# A program that is killed cannot stop its fabric, and nobody else would.
+watch() { # PID
+  local pid=$1 at other
+  at=$(began "$pid") || die "$pid: no such process"
+  (
+    trap '' HUP INT QUIT TERM
+    while [ "$(began "$pid")" = "$at" ]; do
+      is_alive "$dir/ibsim.pid" || exit 0
+      sleep 0.2
+    done
+    for other in /proc/[0-9]*; do
+      other=${other#/proc/}
+      [ "$other" = "$BASHPID" ] || ! belongs "$other" || kill "$other" 2>/dev/null
+    done
+    stop_all
+  ) </dev/null >/dev/null 2>&1 &
 }
 
 console() { # COMMAND
@@ -143,12 +186,7 @@ case $action in
   smstop) [ $# -ge 1 ] || usage; load; stop_recorded "$dir/sm-$1.pid" "${2:-TERM}" ;;
   cmd) [ $# -eq 1 ] || usage; load; console "$1" ;;
   run) [ $# -ge 2 ] || usage; load; run "$@" ;;
-  stop)
-    load
-    for file in "$dir"/sm-*.pid "$dir/ibsim.pid"; do
-      [ ! -e "$file" ] || stop_recorded "$file"
-    done
-    rm -rf "$dir"/run/sys-* "$dir/ctl"
-    ;;
+  stop) load; stop_all ;;
+  watch) [ $# -eq 1 ] || usage; load; watch "$1" ;;
   *) usage ;;
 esac

@@ -12,7 +12,9 @@
 //! | `overflow N LOST` | Overflow |
 //! | `register STATUS` or `register silent` | how Registers are answered from now on (0) |
 //! | `activate STATUS` or `activate silent` | what StatusChange follows (0) |
-//! | `greet welcome`, `silent`, `garbage`, `refuse ERRNO TEXT`, `version V` | how Hello is answered from now on |
+//! | `greet welcome`, `silent`, `garbage`, `hang-up`, `refuse ERRNO TEXT`, `version V` | how Hello is answered from now on |
+//! | `turn-away early` or `late`, `ERRNO TEXT` | from now on refused and closed, with Hello unread, or before it comes |
+//! | `turn-away nobody` | not any more |
 //! | `garbage` | a packet that is no message, to all |
 //! | `close` | all connections end |
 //! | `stop`, `start` | nobody listens; somebody does |
@@ -75,7 +77,16 @@ enum Greeting {
     Welcome(u16),
     Silent,
     Garbage,
+    HangUp,
     Refuse(i32, String),
+}
+
+/// Who is refused without having been heard.
+#[derive(Clone)]
+struct TurnAway {
+    /// It waits until Hello lies there.
+    early: bool,
+    refused: (i32, String),
 }
 
 struct State {
@@ -84,6 +95,7 @@ struct State {
     listener: Option<Arc<OwnedFd>>,
     stalled: bool,
     greeting: Greeting,
+    turn_away: Option<TurnAway>,
     register: Option<i32>,
     activate: Option<i32>,
     connections: Vec<(u64, Out)>,
@@ -111,6 +123,7 @@ impl ScriptedDaemon {
             ended: false,
             stalled: false,
             greeting: Greeting::Welcome(1),
+            turn_away: None,
             register: Some(0),
             activate: Some(0),
             connections: Vec::new(),
@@ -200,6 +213,14 @@ fn accept_all(state: &Arc<Mutex<State>>) {
             thread::sleep(Duration::from_millis(2));
             continue;
         };
+        let away = lock(state).turn_away.clone();
+        if let Some(TurnAway { early, refused: (errno, text) }) = away {
+            while early && !readable(&socket) && !lock(state).ended {}
+            let mut packet = [0; MAX_PACKET];
+            let length = ServerMessage::Refused(Refused::new(-errno, &text)).encode(&mut packet);
+            let _ = send(&socket, &packet[..length], SendFlags::NOSIGNAL);
+            continue;
+        }
         let out = Out::new(Arc::new(socket));
         let number = {
             let mut state = lock(state);
@@ -337,6 +358,7 @@ impl State {
             Greeting::Garbage => {
                 out.bytes(b"HTTP/1.1 400 Bad Request\r\n");
             }
+            Greeting::HangUp => out.end(),
             Greeting::Refuse(errno, text) => {
                 out.say(&ServerMessage::Refused(Refused::new(-errno, &text)));
             }
@@ -414,9 +436,15 @@ impl State {
             ["greet", "welcome"] => self.greeting = Greeting::Welcome(1),
             ["greet", "version", version] => self.greeting = Greeting::Welcome(number(version) as u16),
             ["greet", "silent"] => self.greeting = Greeting::Silent,
+            ["greet", "hang-up"] => self.greeting = Greeting::HangUp,
             ["greet", "garbage"] => self.greeting = Greeting::Garbage,
             ["greet", "refuse", errno, ..] => {
                 self.greeting = Greeting::Refuse(number(errno) as i32, words[3..].join(" "));
+            }
+            ["turn-away", "nobody"] => self.turn_away = None,
+            ["turn-away", when, errno, ..] => {
+                let refused = (number(errno) as i32, words[3..].join(" "));
+                self.turn_away = Some(TurnAway { early: when == "early", refused });
             }
             ["garbage"] => {
                 for (_, out) in &self.connections {

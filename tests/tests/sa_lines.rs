@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ibv_sa_tests::{
     FLAVOURS, Outcome, Run, ScriptedDaemon, need_root, sa_program, scripted, scripted_dir, shim, shim_dir,
@@ -57,6 +57,28 @@ fn no_socket_and_nobody_behind_it() {
     refused(71, kept, |_| {});
 }
 
+/// Paths at which no daemon can be.
+#[test]
+fn what_is_no_socket() {
+    for (path, errno, why) in [
+        ("/etc/passwd", 111, "/etc/passwd: Connection refused"),
+        ("/etc", 111, "/etc: Connection refused"),
+        ("/etc/passwd/sa.sock", 2, "/etc/passwd/sa.sock: Not a directory"),
+        ("/dev/null", 111, "/dev/null: Connection refused"),
+    ] {
+        refused(errno, |_, run| run.env("IBV_SA_SOCKET", path), |outcome| one_line(outcome, &[why]));
+    }
+    // Where the library was started from is nobody's to say: the default counts.
+    for path in ["sa.sock", "./sa.sock", "../../etc/passwd"] {
+        let check = |outcome: &Outcome| {
+            assert_eq!(outcome.shim_lines().len(), 2, "{outcome}");
+            assert!(outcome.stderr.contains("is not an absolute path"), "{outcome}");
+            assert!(outcome.stderr.contains("(/run/ibv_sa/sa.sock: No such file"), "{outcome}");
+        };
+        refused(2, |_, run| run.env("IBV_SA_SOCKET", path), check);
+    }
+}
+
 #[test]
 fn a_daemon_that_refuses() {
     let prepare = |daemon: &ScriptedDaemon, run| {
@@ -103,20 +125,18 @@ fn a_daemon_of_another_user_is_not_used() {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).expect("chmod");
         let socket = dir.path().join("sa.sock");
-        let listen =
-            "socket(S, AF_UNIX, SOCK_SEQPACKET, 0); bind(S, sockaddr_un($ARGV[0])); listen(S, 9); sleep 60";
+        // It has its name when it listens.
+        let listen = "socket(S, AF_UNIX, SOCK_SEQPACKET, 0); bind(S, sockaddr_un(\"$ARGV[0].new\")); \
+                      listen(S, 9); rename(\"$ARGV[0].new\", $ARGV[0]); sleep 60";
         let mut listener = std::process::Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", "perl", "-MSocket", "-e", listen])
             .arg(&socket)
             .spawn()
             .expect("setpriv");
-        for _ in 0..500 {
-            if socket.exists() {
-                break;
-            }
+        let end = Instant::now() + Duration::from_secs(20);
+        while !socket.exists() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::thread::sleep(Duration::from_millis(100));
         let outcome = Run::new(sa_program("ctests/sa/create.c", flavour, &[]))
             .arg("13")
             .library_path(shim_dir(flavour))
@@ -195,6 +215,12 @@ fn a_daemon_of_ones_own() {
         }
         mode(0o700);
         std::fs::remove_file(&socket).expect("the link");
+        // Too long for a socket's address.
+        let long = dir.path().join("x".repeat(100));
+        std::fs::create_dir(&long).expect("a folder");
+        std::fs::set_permissions(&long, std::fs::Permissions::from_mode(0o700)).expect("chmod");
+        let create = daemon.program("create", flavour).arg("2").env("IBV_SA_SOCKET", "");
+        one_line(&create.env("XDG_RUNTIME_DIR", long).run().assert_ok(), &["sa.sock: File name too long"]);
         let both = run("create", &["2"]);
         one_line(&both, &["(/run/ibv_sa/sa.sock: No such file", "ibv_sa/sa.sock: No such file"]);
     }

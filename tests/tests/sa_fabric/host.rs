@@ -1,13 +1,13 @@
 //! A host on a simulated fabric: `ibv-sa daemon` as root, and programs of other users.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ibv_sa_tests::{Flavour, product, scripted_dir, shim};
+use ibv_sa_tests::{Flavour, product, sa_program, scripted_dir, shim};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -18,6 +18,10 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 pub const QUIET: Duration = Duration::from_millis(400);
 /// The only device of a node.
 pub const DEVICE: &str = "ibsim0";
+/// Node GUID of Hca4.
+const HCA4_NODE: &str = "0x100009";
+/// Two equal notices that come within a second could be one that two subscriptions have brought: so long between them.
+const APART: Duration = Duration::from_millis(1200);
 
 /// `ibv-sa` as it is installed.
 pub fn command() -> PathBuf {
@@ -46,7 +50,10 @@ impl Host {
         // Where no RDMA is installed, or another one, programs have libibverbs all the same.
         let verbs = "libibverbs.so.1";
         std::fs::copy(scripted_dir().join(verbs), public.path().join(verbs)).expect("make scripted made it");
-        let mut host = Host { fabric: Fabric::new(), public, daemon: None };
+        let fabric = Fabric::new();
+        // However this test ends, fabric and daemon end with it.
+        fabric.script("watch", &[&std::process::id().to_string()]);
+        let mut host = Host { fabric, public, daemon: None };
         host.start();
         host
     }
@@ -80,7 +87,8 @@ impl Host {
             .expect("setpriv (util-linux) is there");
         self.daemon = Some(daemon);
         let end = Instant::now() + LIMIT;
-        while !self.socket().exists() {
+        // A socket of one that was killed may be there.
+        while !is_listened_at(&self.socket()) {
             assert!(Instant::now() < end, "the daemon does not listen: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -93,6 +101,20 @@ impl Host {
         let status = daemon.wait().expect("ours");
         assert!(status.success(), "{status}: {}", self.log());
         assert!(!self.socket().exists());
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        let mut daemon = self.daemon.take().expect("it runs");
+        daemon.kill().expect("it runs");
+        daemon.wait().expect("ours");
+        assert!(self.socket().exists(), "it has had no time for that");
+        // ibsim sees that a client is gone when it writes to it; until then nobody else may be there.
+        let clients = self.fabric.script("cmd", &["Attached"]);
+        for line in clients.lines().filter(|line| line.contains("\"Hca4\"")) {
+            let number = line.trim_start_matches("Client ").split(':').next().expect("a number");
+            self.fabric.console(&format!("X {number}"));
+        }
     }
 
     pub fn daemon_pid(&self) -> u32 {
@@ -109,8 +131,9 @@ impl Host {
 
     /// A program as another user, without any capability and without a way to get one.
     pub fn as_user(&self, uid: u32, program: &Path) -> Command {
-        let mut command = Command::new("setpriv");
+        let mut command = interruptible();
         command
+            .arg("setpriv")
             .args([format!("--reuid={uid}"), format!("--regid={uid}")])
             .args(["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
             .arg(program)
@@ -120,6 +143,23 @@ impl Host {
             .current_dir("/")
             .stdin(Stdio::null());
         command
+    }
+
+    /// A program in C, of `ctests`, as another user, for the port; with the verbs device that belongs to it.
+    pub fn c_program(&self, uid: u32, source: &str) -> Talk {
+        self.c_program_with(uid, source, &[])
+    }
+
+    /// The same with arguments before device and port.
+    pub fn c_program_with(&self, uid: u32, source: &str, args: &[&str]) -> Talk {
+        let name = Path::new(source).file_stem().expect("a file");
+        let public = self.public().join(name);
+        if !public.exists() {
+            std::fs::copy(sa_program(source, Flavour::Release, &[]), &public).expect("room");
+        }
+        let mut command = self.as_user(uid, &public);
+        command.args(args).args([DEVICE, "1"]).env("SCRIPTED_IBSIM_GUID", HCA4_NODE).stdin(Stdio::piped());
+        Talk::start(command)
     }
 
     /// `ibv-sa monitor --json` of that user; it listens.
@@ -153,15 +193,25 @@ impl Drop for Host {
     }
 }
 
+/// Whether somebody takes connections there: of another type than this one.
+fn is_listened_at(socket: &Path) -> bool {
+    let connected = std::os::unix::net::UnixStream::connect(socket);
+    connected.is_err_and(|error| error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()))
+}
+
 /// A program that writes lines.
 pub struct Talk {
     pub child: Child,
+    stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// Of this number any may come at any time.
+    ignored: Option<u64>,
 }
 
 impl Talk {
     pub fn start(mut command: Command) -> Talk {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("setpriv (util-linux) is there");
+        let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -171,22 +221,52 @@ impl Talk {
                 }
             }
         });
-        Talk { child, lines }
+        Talk { child, stdin, lines, ignored: None }
     }
 
     pub fn line(&mut self) -> String {
         self.lines.recv_timeout(LIMIT).expect("a line within the time")
     }
 
+    #[track_caller]
+    pub fn hears_line(&mut self, wanted: &str) {
+        assert_eq!(self.line(), wanted);
+    }
+
+    pub fn says(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().expect("it has an input"), "{line}").expect("it reads");
+    }
+
+    /// It sees the end of its input.
+    pub fn says_no_more(&mut self) {
+        self.stdin = None;
+    }
+
     pub fn object(&mut self) -> Value {
-        let line = self.line();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        loop {
+            let object = parsed(&self.line());
+            if !self.is_ignored(&object) {
+                return object;
+            }
+        }
+    }
+
+    fn is_ignored(&self, object: &Value) -> bool {
+        self.ignored.is_some() && object["trap"].as_u64() == self.ignored
+    }
+
+    /// From now on notices of this number are passed over, of which there is at least one.
+    pub fn hears_some_of(&mut self, trap: u64) {
+        assert_eq!(number(&self.object()), trap);
+        self.ignored = Some(trap);
     }
 
     /// So many objects, and then nothing.
     pub fn objects(&mut self, count: usize) -> Vec<Value> {
         let objects = (0..count).map(|_| self.object()).collect();
-        let more: Vec<String> = std::iter::from_fn(|| self.lines.recv_timeout(QUIET).ok()).collect();
+        let more = std::iter::from_fn(|| self.lines.recv_timeout(QUIET).ok());
+        let more: Vec<Value> =
+            more.map(|line| parsed(&line)).filter(|object| !self.is_ignored(object)).collect();
         assert!(more.is_empty(), "{objects:?} are followed by {more:?}");
         objects
     }
@@ -206,22 +286,20 @@ impl Talk {
         assert_eq!(heard, traps);
     }
 
-    /// Numbers of the notices that come until nothing does, of which there is at least one.
-    pub fn traps(&mut self) -> Vec<u64> {
-        let mut heard = vec![number(&self.object())];
-        while let Ok(line) = self.lines.recv_timeout(QUIET) {
-            heard.push(number(&serde_json::from_str(&line).expect("JSON")));
-        }
-        heard
-    }
-
     pub fn signal(&mut self, signal: Signal) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
         self.wait()
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("ours")
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("ours") {
+                return status;
+            }
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -230,6 +308,22 @@ impl Drop for Talk {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A command that ends on SIGINT, also where the tests do not: a shell starts what runs in the background so.
+pub fn interruptible() -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT");
+    command
+}
+
+/// Lets the time pass after which an equal notice is another one for sure.
+pub fn equal_ones_may_come() {
+    std::thread::sleep(APART);
+}
+
+fn parsed(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
 /// Trap number or device id.
