@@ -3,12 +3,12 @@
 //! What an empty poll may cost is counted in instructions: the trampoline of `poll_cq` is written by hand, and of
 //! completions that have no error only the statuses are looked at.
 
-use ibv_sa_ledger::Ledger;
+use ibv_sa_ledger::{Ledger, Slots};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
 use crate::interpose::completion;
-use crate::interpose::trampoline::{FEW, MANY, Slots, all_of, replace, trampolines};
+use crate::interpose::trampoline::{FEW, MANY, all_of, replace, trampolines};
 use crate::settings::{self, CqMode};
 
 /// The functions behind the trampolines of `ops.poll_cq`.

@@ -5,9 +5,9 @@
 //! each distinct function of a provider (which has one or two), with that function's address beside it: the
 //! provider's own function is found without a look-up. What happens around polls: [`crate::interpose::poll`].
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger};
+use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger, Slots};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
@@ -30,28 +30,6 @@ macro_rules! has {
     };
 }
 pub(crate) use has;
-
-/// The addresses of the functions behind one set of trampolines.
-pub(super) struct Slots<const N: usize>([AtomicUsize; N]);
-
-impl<const N: usize> Slots<N> {
-    pub(super) const fn new() -> Self {
-        Self([const { AtomicUsize::new(0) }; N])
-    }
-
-    /// The function of a slot.
-    #[inline]
-    pub(super) fn address(&self, slot: usize) -> usize {
-        self.0[slot].load(Acquire)
-    }
-
-    /// The slot of `function`; a free one becomes it.
-    fn of(&self, function: usize) -> Option<usize> {
-        self.0.iter().position(|slot| {
-            slot.compare_exchange(0, function, AcqRel, Acquire).is_ok() || slot.load(Acquire) == function
-        })
-    }
-}
 
 /// Puts a trampoline in place of the function at `member`. False if none was free.
 ///

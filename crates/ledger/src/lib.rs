@@ -14,6 +14,7 @@
 //! | [`account`] | the arithmetic of acks for one object |
 //! | [`qps`] | QPs, and the verdict on those whose completions failed |
 //! | [`cq_book`], [`traffic`] | completions of a CQ |
+//! | [`slots`] | addresses of functions |
 //! | [`table`] | addresses to entries, without locks |
 
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod open;
 mod pace;
 mod qp;
 mod qps;
+mod slots;
 mod snapshot;
 mod sync;
 mod table;
@@ -51,6 +53,7 @@ pub use object::Ident;
 pub use objects::{Created, ObjectName, OpenNow};
 pub use open::{Taken, Thread};
 pub use qps::{Failed, Moving, NewQp, QpToken, ToSay};
+pub use slots::Slots;
 pub use snapshot::{AckSums, ContextSnapshot, DeviceSnapshot, Lifetimes, ObjectSnapshot, Snapshot, Traffic};
 pub use verdict::{Address, Cause, Failure, Peer, Unseen, Verdict, status_name};
 pub use waits::{Token, Wait};

@@ -15,6 +15,7 @@ pub(crate) const SEND_CQ: u32 = 1;
 pub(crate) const RECV_CQ: u32 = 2;
 
 /// A QP, found by its context and number: that is all that a completion tells.
+#[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Qp {
     head: Head,
