@@ -191,11 +191,14 @@ pub(crate) unsafe extern "C" fn created(
         ledger.created(&Created { kind, address, context, ident, began });
         if kind == Kind::Qp && settings::get().cq != CqMode::Off {
             // SAFETY: as the caller promises; an extended QP begins as a plain one does.
-            let (send_cq, recv_cq) = unsafe {
+            let (send_cq, recv_cq, device) = unsafe {
                 let qp: *mut ibv_qp = object.cast();
-                ((*qp).send_cq.addr(), (*qp).recv_cq.addr())
+                ((*qp).send_cq.addr(), (*qp).recv_cq.addr(), (*(*qp).context).device)
             };
-            ledger.qp_created(&NewQp { context, ident, send_cq, recv_cq });
+            // SAFETY: NULL, or the device that an open context points at.
+            let transport = unsafe { device.as_ref() }.map(|device| device.transport_type);
+            let ends_with_connection = transport == Some(IBV_TRANSPORT_IWARP);
+            ledger.qp_created(&NewQp { context, ident, send_cq, recv_cq, ends_with_connection });
         }
         backlog::look(ledger, context, clock::now());
     });

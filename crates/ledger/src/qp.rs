@@ -24,6 +24,10 @@ pub(crate) struct Qp {
     pub(crate) context_generation: AtomicU32,
     pub(crate) number: AtomicU32,
     pub(crate) handle: AtomicU32,
+    /// 1 if it was seen when it was created.
+    pub(crate) born: AtomicU32,
+    /// 1 if its connection's end moves it to ERR, as iWARP does.
+    pub(crate) ends_with_connection: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
     pub(crate) recv_cq: AtomicUsize,
     /// 0: none; 1: a LID; 2: a GID.
@@ -82,6 +86,8 @@ impl Qp {
             context_generation: AtomicU32::new(0),
             number: AtomicU32::new(0),
             handle: AtomicU32::new(0),
+            born: AtomicU32::new(0),
+            ends_with_connection: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
             address_kind: AtomicU32::new(0),
@@ -112,6 +118,8 @@ impl Qp {
     /// Another QP at this place.
     pub(crate) fn reset(&self) {
         self.handle.store(0, Relaxed);
+        self.born.store(0, Relaxed);
+        self.ends_with_connection.store(0, Relaxed);
         self.send_cq.store(0, Relaxed);
         self.recv_cq.store(0, Relaxed);
         self.moved_to.store(0, Relaxed);
@@ -245,6 +253,10 @@ impl Qp {
             }
             Err(first) => first,
         }
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Relaxed) == 1
     }
 
     /// True for the first who asks in this life of the QP.

@@ -1,12 +1,14 @@
 //! QPs in the books, and the verdict on those whose completions failed.
 
+use crate::context::Context;
 use crate::events::Kind;
+use crate::object::Home;
 use crate::qp::{Moved, Qp, RECV_CQ, SEND_CQ};
 use crate::sync::*;
 use crate::table::{ALIVE, DEAD, Entry, FOREIGN};
 use crate::traffic::TrafficCounts;
 use crate::verdict::{Address, Cause, Failure, Unseen, Verdict, WR_FLUSH_ERR, leaves_qp_alone};
-use crate::{ContextName, Ident, Ledger, Thread};
+use crate::{ContextName, Ident, Ledger, NO_DEVICE, Thread};
 
 /// `IBV_QPS_RESET` and `IBV_QPS_ERR`.
 const RESET: u32 = 0;
@@ -26,6 +28,8 @@ pub struct NewQp {
     pub send_cq: usize,
     /// See `send_cq`.
     pub recv_cq: usize,
+    /// The device moves it to ERR when its connection ends, in order or not: so does iWARP (RFC 5040).
+    pub ends_with_connection: bool,
 }
 
 /// A completion with an error status.
@@ -105,6 +109,8 @@ impl Ledger {
             qp.context_generation.store(home.context_generation, Relaxed);
             qp.number.store(new.ident.number, Relaxed);
             qp.handle.store(new.ident.handle, Relaxed);
+            qp.born.store(1, Relaxed);
+            qp.ends_with_connection.store(new.ends_with_connection.into(), Relaxed);
             qp.send_cq.store(new.send_cq, Relaxed);
             qp.recv_cq.store(new.recv_cq, Relaxed);
         };
@@ -203,7 +209,7 @@ impl Ledger {
             return ToSay::FirstFailure(token);
         }
         let first = qp.flushed(failure.wr_id, failure.at);
-        if failure.at.saturating_sub(first) >= PATIENCE && self.is_untold(token, qp) {
+        if failure.at.saturating_sub(first) >= PATIENCE && self.is_untold(qp) {
             return ToSay::FlushedAlone(token);
         }
         ToSay::Nothing
@@ -212,7 +218,7 @@ impl Ledger {
     /// The QP will not be polled for any more, or not in this life. True if its flushes have not been spoken of, and
     /// should be.
     pub fn qp_ends(&self, token: QpToken) -> bool {
-        self.qp(token).is_some_and(|qp| self.is_untold(token, qp))
+        self.qp(token).is_some_and(|qp| self.is_untold(qp))
     }
 
     /// QPs alive of an open context, or of all.
@@ -230,15 +236,16 @@ impl Ledger {
             .map(|(place, qp)| QpToken { place: place as u32 + 1, generation: qp.head().generation() })
     }
 
-    /// Whether flushes of a QP are to be spoken of now: no failure was seen, it was not the program itself, and nobody
-    /// has spoken of them yet. On contexts that are not ours from their birth too much happens around us.
-    fn is_untold(&self, token: QpToken, qp: &Qp) -> bool {
+    /// Whether flushes of a QP are to be spoken of now: no failure was seen, neither the program itself nor the end of a
+    /// connection is the reason, and nobody has spoken of them yet. On contexts that are not ours from their birth too
+    /// much happens around us.
+    fn is_untold(&self, qp: &Qp) -> bool {
         qp.flushes.load(Relaxed) != 0
+            && !qp.is_told()
             && !qp.has_failed()
             && qp.head().state() == ALIVE
-            && self
-                .verdict(token)
-                .is_some_and(|verdict| matches!(verdict.cause, Cause::Unknown(_) | Cause::Event(_)))
+            && qp.ends_with_connection.load(Relaxed) == 0
+            && matches!(self.cause(qp), Cause::Unknown(_) | Cause::Event(_))
             && qp.tell()
     }
 
@@ -276,42 +283,48 @@ impl Ledger {
     /// What is known about the failures of a QP. `None` if the token's entry serves another QP by now.
     pub fn verdict(&self, token: QpToken) -> Option<Verdict> {
         let qp = self.qp(token)?;
-        let home = crate::object::Home {
-            context: qp.context.load(Relaxed),
-            context_generation: qp.context_generation.load(Relaxed),
-            device: crate::NO_DEVICE,
-        };
-        let context = self.context_of(home);
-        let foreign = qp.head().state() == FOREIGN;
-        let moved = qp.moved_before_flush();
-        let cause = match (qp.first_failure(), moved, qp.event()) {
-            (Some(failure), ..) => Cause::Failure(failure),
-            (None, Some((_, _, at)), Some(event)) if event.at < at => Cause::Event(event),
-            (None, Some((to, tid, at)), _) => {
-                Cause::Moved { to, by: Thread { tid, ..Default::default() }, at }
-            }
-            (None, None, Some(event)) => Cause::Event(event),
-            (None, None, None) if context.is_some_and(|context| context.has_failed()) => Cause::DeviceGone,
-            (None, None, None) => Cause::Unknown(self.unseen(qp, foreign, context)),
-        };
+        let context = self.context_of_qp(qp);
         Some(Verdict {
             context: context.map_or(ContextName::default(), |context| self.name_of(context)),
             ident: Ident { number: qp.number.load(Relaxed), handle: qp.handle.load(Relaxed) },
-            foreign,
+            born: qp.born.load(Relaxed) == 1,
             destroyed: qp.head().state() == DEAD,
             peer: qp.peer(),
             failures: qp.failures.load(Relaxed),
             flushes: qp.flushes.load(Relaxed),
             first_flush: qp.first_flush_wr_id.load(Relaxed),
-            cause,
+            cause: self.cause(qp),
         })
     }
 
-    fn unseen(&self, qp: &Qp, foreign: bool, context: Option<&crate::context::Context>) -> Unseen {
+    fn context_of_qp(&self, qp: &Qp) -> Option<&Context> {
+        self.context_of(Home {
+            context: qp.context.load(Relaxed),
+            context_generation: qp.context_generation.load(Relaxed),
+            device: NO_DEVICE,
+        })
+    }
+
+    fn cause(&self, qp: &Qp) -> Cause {
+        let moved = |(to, tid, at)| Cause::Moved { to, by: Thread { tid, ..Default::default() }, at };
+        match (qp.first_failure(), qp.moved_before_flush(), qp.event()) {
+            (Some(failure), ..) => Cause::Failure(failure),
+            (None, Some((_, _, at)), Some(event)) if event.at < at => Cause::Event(event),
+            (None, Some(found), _) => moved(found),
+            (None, None, Some(event)) => Cause::Event(event),
+            (None, None, None) => match self.context_of_qp(qp) {
+                Some(context) if context.has_failed() => Cause::DeviceGone,
+                context => Cause::Unknown(self.unseen(qp, context)),
+            },
+        }
+    }
+
+    fn unseen(&self, qp: &Qp, context: Option<&Context>) -> Unseen {
         let cqs = [(&qp.send_cq, SEND_CQ), (&qp.recv_cq, RECV_CQ)];
         let failed_on = qp.failed_on.load(Relaxed);
         let mut unseen = Unseen {
-            foreign,
+            foreign: qp.head().state() != ALIVE && qp.head().state() != DEAD,
+            connection_ended: qp.ends_with_connection.load(Relaxed) == 1,
             unwatched: self.unwatched.load(Relaxed) + self.unwatched_cqs.load(Relaxed) != 0,
             events_unread: context.is_some_and(|context| context.reader.load(Relaxed) == 0),
             ..Default::default()

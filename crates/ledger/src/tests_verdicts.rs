@@ -23,7 +23,13 @@ fn books(ledger: &'static Ledger) -> &'static Ledger {
 fn create_qp(ledger: &Ledger) -> QpToken {
     let ident = Ident { number: NUMBER, handle: 3 };
     ledger.created(&Created { kind: Kind::Qp, address: QP, context: CONTEXT, ident, began: 0 });
-    ledger.qp_created(&NewQp { context: CONTEXT, ident, send_cq: SEND_CQ, recv_cq: RECV_CQ });
+    ledger.qp_created(&NewQp {
+        context: CONTEXT,
+        ident,
+        send_cq: SEND_CQ,
+        recv_cq: RECV_CQ,
+        ends_with_connection: false,
+    });
     ledger.qp_numbered(CONTEXT, NUMBER)
 }
 
@@ -192,7 +198,7 @@ fn a_qp_of_which_the_birth_was_not_seen_has_a_verdict_but_no_line_for_flushes() 
     let other = Failed { cq: SEND_CQ, context: CONTEXT, qp_num: Some(99), failure };
     let ToSay::FirstFailure(token) = books.completion_failed(&other) else { panic!("it was left out") };
     let verdict = books.verdict(token).unwrap();
-    assert!(verdict.foreign && verdict.ident.number == 99);
+    assert!(!verdict.born && verdict.ident.number == 99);
     let flush = Failure { status: 5, ..failure };
     let third = Failed { qp_num: Some(98), failure: flush, ..other };
     assert_eq!(books.completion_failed(&third), ToSay::Nothing);
@@ -200,6 +206,25 @@ fn a_qp_of_which_the_birth_was_not_seen_has_a_verdict_but_no_line_for_flushes() 
     // Of a context that is not in the books nothing is known.
     let nowhere = Failed { context: 0x9000, ..third };
     assert_eq!(books.completion_failed(&nowhere), ToSay::Nothing);
+}
+
+/// With iWARP the end of a connection flushes what is posted: the usual end of things.
+#[test]
+fn the_end_of_a_connection_is_no_news() {
+    let books = books!();
+    let ident = Ident { number: 20, handle: 4 };
+    let new =
+        NewQp { context: CONTEXT, ident, send_cq: SEND_CQ, recv_cq: RECV_CQ, ends_with_connection: true };
+    books.qp_created(&new);
+    let token = books.qp_numbered(CONTEXT, 20);
+    let failure = Failure { status: 5, vendor_err: 0, wr_id: 1, at: SECOND };
+    let flush = Failed { cq: RECV_CQ, context: CONTEXT, qp_num: Some(20), failure };
+    assert_eq!(books.completion_failed(&flush), ToSay::Nothing);
+    let late = Failed { failure: Failure { at: 9 * SECOND, ..failure }, ..flush };
+    assert_eq!(books.completion_failed(&late), ToSay::Nothing);
+    assert!(!books.qp_ends(token));
+    let Cause::Unknown(unseen) = books.verdict(token).unwrap().cause else { panic!("a cause was made up") };
+    assert!(unseen.connection_ended);
 }
 
 #[test]

@@ -111,6 +111,8 @@ pub struct Unseen {
     pub unattributed: u64,
     /// The QP was first seen after its birth, or on a context that was.
     pub foreign: bool,
+    /// The device moves the QP to ERR when its connection ends, and says no more.
+    pub connection_ended: bool,
     /// Completions or polls of this process are not watched for want of a trampoline.
     pub unwatched: bool,
     /// Nobody has read an asynchronous event of its context.
@@ -122,10 +124,10 @@ pub struct Unseen {
 pub struct Verdict {
     /// Its context.
     pub context: ContextName,
-    /// Number and handle; the handle is 0 where `foreign`.
+    /// Number and handle; the handle is known if it was seen when it was created.
     pub ident: Ident,
-    /// The QP was first seen after its birth.
-    pub foreign: bool,
+    /// It was seen when it was created.
+    pub born: bool,
     /// It is there no more.
     pub destroyed: bool,
     /// Its peer.

@@ -11,7 +11,6 @@ use crate::json::milliseconds;
 pub(crate) struct Verdict {
     qp_num: u32,
     handle: Option<u32>,
-    foreign: bool,
     state: &'static str,
     peer: Option<Peer>,
     failures: u64,
@@ -30,11 +29,32 @@ struct Peer {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum CauseOf {
-    Failure { status: String, vendor_err: u32, wr_id: String, at_ms: u64 },
-    Moved { to: &'static str, tid: u32, at_ms: u64 },
-    Event { event: String, tid: u32, at_ms: u64 },
+    Failure {
+        status: String,
+        vendor_err: u32,
+        wr_id: String,
+        at_ms: u64,
+    },
+    Moved {
+        to: &'static str,
+        tid: u32,
+        at_ms: u64,
+    },
+    Event {
+        event: String,
+        tid: u32,
+        at_ms: u64,
+    },
     DeviceGone,
-    Unknown { other_cq: Option<u32>, overrun: bool, unattributed: u64, unwatched: bool, events_unread: bool },
+    Unknown {
+        other_cq: Option<u32>,
+        overrun: bool,
+        unattributed: u64,
+        foreign: bool,
+        connection_ended: bool,
+        unwatched: bool,
+        events_unread: bool,
+    },
 }
 
 impl Verdict {
@@ -43,8 +63,7 @@ impl Verdict {
         let at_ms = |at: u64| milliseconds(at.saturating_sub(began));
         Self {
             qp_num: verdict.ident.number,
-            handle: (!verdict.foreign).then_some(verdict.ident.handle),
-            foreign: verdict.foreign,
+            handle: verdict.born.then_some(verdict.ident.handle),
             state: if verdict.destroyed { "destroyed" } else { "alive" },
             peer: verdict.peer.map(|peer| Peer {
                 qp_num: peer.number,
@@ -82,6 +101,8 @@ impl Verdict {
                     other_cq: unseen.other_cq,
                     overrun: unseen.overrun,
                     unattributed: unseen.unattributed,
+                    foreign: unseen.foreign,
+                    connection_ended: unseen.connection_ended,
                     unwatched: unseen.unwatched,
                     events_unread: unseen.events_unread,
                 },

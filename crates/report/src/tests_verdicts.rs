@@ -12,7 +12,7 @@ fn verdict(cause: Cause) -> Verdict {
     Verdict {
         context: ContextName { id: 1, device: Some("rxe0".into()) },
         ident: Ident { number: 17, handle: 3 },
-        foreign: false,
+        born: true,
         destroyed: false,
         peer: Some(Peer { number: Some(18), address: Some(Address::Gid(gid)) }),
         failures: 1,
@@ -92,7 +92,7 @@ fn flushes_without_a_failure_say_what_could_not_be_seen() {
 #[test]
 fn a_qp_without_a_birth_or_a_peer_is_named_by_its_number() {
     let bare = Verdict {
-        foreign: true,
+        born: false,
         peer: None,
         flushes: 1,
         context: ContextName::default(),

@@ -28,7 +28,7 @@ impl fmt::Display for Shown<'_> {
 /// The QP as the program and `rdma resource` name it, and its peer.
 pub(crate) fn qp(verdict: &Verdict) -> String {
     let ident = verdict.ident;
-    let name = if verdict.foreign {
+    let name = if !verdict.born {
         let device = verdict.context.device.as_deref().map_or("unknown device".into(), crate::printable);
         format!("QP qp_num {} ({device})", ident.number)
     } else {
@@ -177,7 +177,10 @@ fn unseen_of(unseen: &Unseen) -> String {
         parts.push("not all CQs are watched".into());
     }
     if unseen.foreign {
-        parts.push("the QP was first seen after its birth".into());
+        parts.push("the QP, or its context, was first seen after its birth".into());
+    }
+    if unseen.connection_ended {
+        parts.push("with iWARP the end of a connection, also an orderly one, moves the QP to ERR".into());
     }
     if unseen.events_unread {
         parts.push(
