@@ -9,10 +9,11 @@ usage() {
   cat <<'END'
 usage: benches/run.sh [--json FILE] [--shim FILE] [--rounds N]
 
-Measures single verbs calls and the start-up of /bin/true three ways, in turn, in one run:
+Measures single verbs calls and the start-up of /bin/true four ways, in turn, in one run:
   none      libibverbs alone (a bench double: see benches/provider.c)
-  shim      libibv_sa.so.1 preloaded
-  report    libibv_sa.so.1 preloaded and IBV_SA_REPORT set
+  off       libibv_sa.so.1 preloaded, IBV_SA_CQ=off
+  errors    libibv_sa.so.1 preloaded, as it is by default
+  full      libibv_sa.so.1 preloaded, IBV_SA_CQ=full, and IBV_SA_REPORT set
 Prints times (best and median of all batches) and instruction counts (callgrind). Nothing passes or fails by
 its time. Takes about a minute; progress goes to stderr.
 
@@ -59,16 +60,17 @@ flags=(-Wall -Wextra -Werror -O2 -g -std=gnu11)
 "${CC:-cc}" "${flags[@]}" -pthread -Wl,-z,now -o "$out/calls" "$here/calls.c" -L"$out" -l:libibverbs.so.1
 "${CC:-cc}" "${flags[@]}" -o "$out/startup" "$here/startup.c"
 
-variants=(none shim report)
+variants=(none off errors full)
 batches=$(sed -n 's/^#define BATCHES //p' "$here/calls.c")
-cases=(poll_empty poll_1 poll_16 async_event comp_event comp_event_8 forwarded forwarded_context)
+cases=(poll_empty poll_1 poll_16 poll_empty_2 poll_1_2 poll_16_2 async_event comp_event comp_event_8 forwarded forwarded_context)
 
 # through VARIANT COMMAND...: runs it as this variant.
 through() {
   local settings=("LD_LIBRARY_PATH=$out")
   case $1 in
-    shim) settings+=("LD_PRELOAD=$shim") ;;
-    report) settings+=("LD_PRELOAD=$shim" "IBV_SA_REPORT=json:$work/report") ;;
+    off) settings+=("LD_PRELOAD=$shim" "IBV_SA_CQ=off") ;;
+    errors) settings+=("LD_PRELOAD=$shim") ;;
+    full) settings+=("LD_PRELOAD=$shim" "IBV_SA_CQ=full" "IBV_SA_REPORT=json:$work/report") ;;
   esac
   shift
   env "${settings[@]}" "$@"
@@ -141,37 +143,40 @@ cat <<END
 libibv_sa $version, $date
 ${machine_cpu:-unknown CPU}, $machine_cpus CPUs, load $load; $machine_kernel
 $machine_libc; $machine_rustc; $machine_cc; $machine_valgrind
-Best and median of $((batches * rounds)) batches, processes in turn none, shim, report; of $((5 * rounds)) runs of /bin/true.
+Best and median of $((batches * rounds)) batches, processes in turn ${variants[*]}; of $((5 * rounds)) runs of /bin/true.
 
 END
-awk -v order="startup ${cases[*]}" '
+awk -v order="startup ${cases[*]}" -v names_of_variants="${variants[*]}" '
   function shown(value) { return value < 100 ? sprintf("%.1f", value) : sprintf("%.0f", value) }
   BEGIN {
     label["startup"] = "start-up of /bin/true, us"
     label["poll_empty"] = "poll, empty"
     label["poll_1"] = "poll, 1 completion"
     label["poll_16"] = "poll, 16 completions"
+    label["poll_empty_2"] = "poll, empty, of 2 threads"
+    label["poll_1_2"] = "poll, 1, of 2 threads"
+    label["poll_16_2"] = "poll, 16, of 2 threads"
     label["async_event"] = "async event, get + ack"
     label["comp_event"] = "completion event, get + ack"
     label["comp_event_8"] = "the same, of 8 threads"
     label["forwarded"] = "forwarded call"
     label["forwarded_context"] = "forwarded call, of a context"
-    split("none shim report", variants)
+    many = split(names_of_variants, variants)
   }
   { best[$1, $2] = $3; median[$1, $2] = $4; counted[$1, $2] = $5 }
   END {
-    printf "%-28s  %-23s  %-23s  %s\n", "", "time, best: ns", "time, median: ns", "instructions"
+    printf "%-28s  %-31s  %-31s  %s\n", "", "time, best: ns", "time, median: ns", "instructions"
     printf "%-28s", "one call (with its loop)"
     for (group = 1; group <= 3; group++)
-      for (v = 1; v <= 3; v++) printf (v == 1 ? "  %" : " %") (group == 3 ? 9 : 7) "s", variants[v]
+      for (v = 1; v <= many; v++) printf (v == 1 ? "  %" : " %") (group == 3 ? 8 : 7) "s", variants[v]
     printf "\n"
     number = split(order, names)
     for (n = 1; n <= number; n++) {
       name = names[n]; unit = name == "startup" ? 1000 : 1
       printf "%-28s", label[name]
-      for (v = 1; v <= 3; v++) printf (v == 1 ? "  %7s" : " %7s"), shown(best[name, variants[v]] / unit)
-      for (v = 1; v <= 3; v++) printf (v == 1 ? "  %7s" : " %7s"), shown(median[name, variants[v]] / unit)
-      for (v = 1; v <= 3; v++) printf (v == 1 ? "  %9d" : " %9d"), counted[name, variants[v]]
+      for (v = 1; v <= many; v++) printf (v == 1 ? "  %7s" : " %7s"), shown(best[name, variants[v]] / unit)
+      for (v = 1; v <= many; v++) printf (v == 1 ? "  %7s" : " %7s"), shown(median[name, variants[v]] / unit)
+      for (v = 1; v <= many; v++) printf (v == 1 ? "  %8d" : " %8d"), counted[name, variants[v]]
       printf "\n"
     }
   }' "$work/results"

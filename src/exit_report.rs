@@ -14,7 +14,7 @@ use std::path::Path;
 use ibv_sa_report::Report;
 
 use crate::boundary::{contain, faulted, uncancelled, without_books};
-use crate::interpose::backlog;
+use crate::interpose::{backlog, completion};
 use crate::settings::{self, Format};
 use crate::{clock, provider, state, stderr};
 
@@ -37,7 +37,10 @@ extern "C" fn at_exit() {
     if let Some(ledger) = state::existing()
         && !faulted()
     {
-        contain((), || backlog::look_at_all(ledger));
+        contain((), || {
+            backlog::look_at_all(ledger);
+            completion::all_end(ledger, None);
+        });
     }
     if settings::if_read().is_none_or(|settings| settings.report.is_none()) {
         return;
@@ -66,6 +69,7 @@ fn write_report() {
         pid,
         ack_mode: settings::get().ack,
         hang_secs: settings::get().hang_secs,
+        cq_mode: settings::get().cq.name(),
         times: (clock::now(), state::existing().map_or(0, |ledger| ledger.began())),
         program: &program(),
         provider: &provider::name(),

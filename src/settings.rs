@@ -14,6 +14,29 @@ pub(crate) enum Format {
     Json,
 }
 
+/// `IBV_SA_CQ`: what is looked at of completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CqMode {
+    /// Nothing: polls go straight to the provider.
+    Off,
+    /// Those with an error status.
+    Errors,
+    /// All.
+    Full,
+}
+
+impl CqMode {
+    const ALL: [CqMode; 3] = [CqMode::Off, CqMode::Errors, CqMode::Full];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            CqMode::Off => "off",
+            CqMode::Errors => "errors",
+            CqMode::Full => "full",
+        }
+    }
+}
+
 /// `IBV_SA_REPORT`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReportTo {
@@ -35,6 +58,7 @@ pub(crate) struct Settings {
     pub(crate) socket: Option<CString>,
     /// `XDG_RUNTIME_DIR`, where a user's own daemon listens.
     pub(crate) runtime_dir: Option<CString>,
+    pub(crate) cq: CqMode,
 }
 
 impl Default for Settings {
@@ -46,6 +70,7 @@ impl Default for Settings {
             hang_secs: 5,
             socket: None,
             runtime_dir: None,
+            cq: CqMode::Errors,
         }
     }
 }
@@ -132,7 +157,7 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
     let mut settings = Settings::default();
     let mut complaints = Vec::new();
     // Of two entries with one name the first counts, as for getenv(3).
-    let (mut ack, mut hang_secs) = (None, None);
+    let (mut ack, mut hang_secs, mut cq) = (None, None, None);
     for entry in entries {
         let equals = entry.iter().position(|byte| *byte == b'=').unwrap_or(entry.len());
         let (name, value) = (&entry[..equals], entry.get(equals + 1..).unwrap_or_default());
@@ -166,6 +191,16 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
                     shown(value)
                 )),
             },
+            b"IBV_SA_CQ" => match CqMode::ALL.into_iter().find(|mode| mode.name().as_bytes() == value) {
+                Some(mode) => {
+                    cq.get_or_insert(mode);
+                }
+                None => complaints.push(format!(
+                    "IBV_SA_CQ=\"{}\" is not off, errors or full; using {}",
+                    shown(value),
+                    settings.cq.name()
+                )),
+            },
             b"IBV_SA_HANG_SECS" => match parse_seconds(value) {
                 Some(seconds) => {
                     hang_secs.get_or_insert(seconds);
@@ -192,11 +227,12 @@ fn parse<'a>(entries: impl Iterator<Item = &'a [u8]>) -> (Settings, Vec<String>)
         }
     }
     settings.ack = ack.unwrap_or(settings.ack);
+    settings.cq = cq.unwrap_or(settings.cq);
     settings.hang_secs = hang_secs.unwrap_or(settings.hang_secs);
     (settings, complaints)
 }
 
-const KNOWN: &str = "IBV_SA_ACK, IBV_SA_HANG_SECS, IBV_SA_PROVIDER, IBV_SA_REPORT, IBV_SA_SOCKET";
+const KNOWN: &str = "IBV_SA_ACK, IBV_SA_CQ, IBV_SA_HANG_SECS, IBV_SA_PROVIDER, IBV_SA_REPORT, IBV_SA_SOCKET";
 
 /// A day.
 const LONGEST_WAIT: u32 = 86400;
@@ -288,13 +324,16 @@ mod tests {
     }
 
     #[test]
-    fn acks_and_seconds_are_checked() {
+    fn words_and_seconds_are_checked() {
         let (settings, complaints) = parsed(&[("IBV_SA_ACK", "rescue"), ("IBV_SA_HANG_SECS", "60")]);
         assert_eq!((settings.ack, settings.hang_secs), (AckMode::Rescue, 60));
+        assert_eq!(parsed(&[("IBV_SA_CQ", "full"), ("IBV_SA_CQ", "off")]).0.cq, CqMode::Full);
         assert!(complaints.is_empty());
         for (name, bad) in [
             ("IBV_SA_ACK", "Protect"),
             ("IBV_SA_ACK", "none"),
+            ("IBV_SA_CQ", "all"),
+            ("IBV_SA_CQ", "Full"),
             ("IBV_SA_HANG_SECS", "0"),
             ("IBV_SA_HANG_SECS", "-1"),
             ("IBV_SA_HANG_SECS", "1.5"),

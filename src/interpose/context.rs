@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::boundary::{bookkeeping, set_errno};
 use crate::clock;
 use crate::forward::absent;
-use crate::interpose::{backlog, trampoline};
+use crate::interpose::{backlog, completion, trampoline};
 use crate::provider::{self, real};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -71,6 +71,7 @@ extern "C" fn before_close(context: *mut ibv_context) -> Closing {
     let mut closing = Closing::default();
     bookkeeping(|ledger| {
         backlog::look(ledger, context.addr(), clock::now());
+        completion::all_end(ledger, Some(context.addr()));
         closing = ledger.context_closing(context.addr());
     });
     closing

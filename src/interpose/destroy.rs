@@ -8,7 +8,7 @@ use ibv_sa_report::lines::{self, CompletionsTaken, TakenBy};
 use crate::abi::*;
 use crate::boundary::{bookkeeping, uncancelled};
 use crate::interpose::object::ident;
-use crate::interpose::{backlog, removal};
+use crate::interpose::{backlog, completion, removal};
 use crate::{clock, settings, tell, watch};
 
 /// Bytes of an object that libibverbs waits in.
@@ -59,6 +59,12 @@ pub(crate) unsafe extern "C" fn begin(
     bookkeeping(|ledger| {
         let now = clock::now();
         destroying = ledger.destroy_begins(kind, object.addr(), clock::tid(), now);
+        if kind == Kind::Qp {
+            // SAFETY: alive and of this kind, as the caller promises.
+            let number = unsafe { (*object.cast::<ibv_qp>()).qp_num };
+            destroying.qp = ledger.qp_numbered(context.addr(), number);
+            completion::qp_ends(ledger, destroying.qp);
+        }
         if destroying.may_wait {
             // SAFETY: open, as the caller promises.
             let fd = unsafe { (*context).async_fd };
@@ -122,6 +128,9 @@ pub(crate) extern "C" fn end(destroying: &Destroying, kind: Kind, context: *mut 
         let (ok, busy) = (result == 0, result == libc::EBUSY);
         // Asked while its name is still known.
         let name = busy.then(|| ledger.object_name(destroying.token)).flatten();
+        if ok {
+            ledger.qp_destroyed(destroying.qp);
+        }
         let ended = ledger.destroy_ended(destroying, kind, context, ok, busy);
         if ended.was_watched {
             watch::wake();

@@ -3,7 +3,7 @@
 //! WQs, and objects made by the extended calls, are made through pointers in the context:
 //! [`crate::interpose::trampoline`].
 
-use ibv_sa_ledger::{Created, Handed, Ident, Kind};
+use ibv_sa_ledger::{Created, Handed, Ident, Kind, NewQp};
 
 use crate::abi::*;
 use crate::boundary::{bookkeeping, counting, errno};
@@ -14,6 +14,7 @@ use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::{backlog, removal};
 use crate::provider::real;
+use crate::settings::{self, CqMode};
 
 /// The context an object belongs to; NULL for a NULL object.
 macro_rules! context_of {
@@ -188,6 +189,17 @@ pub(crate) unsafe extern "C" fn created(
         };
         let (address, context) = (object.addr(), context.addr());
         ledger.created(&Created { kind, address, context, ident, began });
+        if kind == Kind::Qp && settings::get().cq != CqMode::Off {
+            // SAFETY: as the caller promises; an extended QP begins as a plain one does.
+            let (send_cq, recv_cq, device) = unsafe {
+                let qp: *mut ibv_qp = object.cast();
+                ((*qp).send_cq.addr(), (*qp).recv_cq.addr(), (*(*qp).context).device)
+            };
+            // SAFETY: NULL, or the device that an open context points at.
+            let transport = unsafe { device.as_ref() }.map(|device| device.transport_type);
+            let ends_with_connection = transport == Some(IBV_TRANSPORT_IWARP);
+            ledger.qp_created(&NewQp { context, ident, send_cq, recv_cq, ends_with_connection });
+        }
         backlog::look(ledger, context, clock::now());
     });
 }

@@ -3,25 +3,23 @@
 //!
 //! The pointer is replaced by a trampoline. There is a fixed set of them for each member, one for
 //! each distinct function of a provider (which has one or two), with that function's address beside it: the
-//! provider's own function is found without a look-up. The polls are only touched when a report was asked for: nobody
-//! reads the counts otherwise.
+//! provider's own function is found without a look-up. What happens around polls: [`crate::interpose::poll`].
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
-use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger};
+use ibv_sa_ledger::{Destroying, Handed, Kind, Ledger, Slots};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
 use crate::clock;
-use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::object::created;
-use crate::settings;
+use crate::interpose::{destroy, poll};
 
 /// Distinct functions that can be watched for a member of the context: a provider has one or two.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 /// And for a member of an extended CQ: mlx5 alone has 24 ways to start a poll.
-const MANY: usize = 64;
+pub(super) const MANY: usize = 64;
 
 /// Whether the structure, which grows at its front, is large enough to have the member
 /// (`verbs_get_ctx_op`, <infiniband/verbs.h>).
@@ -33,27 +31,15 @@ macro_rules! has {
 }
 pub(crate) use has;
 
-/// The addresses of the functions behind one set of trampolines.
-struct Slots<const N: usize>([AtomicUsize; N]);
-
-impl<const N: usize> Slots<N> {
-    const fn new() -> Self {
-        Self([const { AtomicUsize::new(0) }; N])
-    }
-
-    /// The slot of `function`; a free one becomes it.
-    fn of(&self, function: usize) -> Option<usize> {
-        self.0.iter().position(|slot| {
-            slot.compare_exchange(0, function, AcqRel, Acquire).is_ok() || slot.load(Acquire) == function
-        })
-    }
-}
-
 /// Puts a trampoline in place of the function at `member`. False if none was free.
 ///
 /// # Safety
 /// `member` is a live, pointer-aligned function pointer that is only read by other threads.
-unsafe fn replace<const N: usize>(member: *mut usize, slots: &Slots<N>, trampolines: &[usize; N]) -> bool {
+pub(super) unsafe fn replace<const N: usize>(
+    member: *mut usize,
+    slots: &Slots<N>,
+    trampolines: &[usize; N],
+) -> bool {
     // SAFETY: as the caller promises; all writers use this function.
     let member = unsafe { AtomicPtr::from_ptr(member.cast::<*mut ()>()) };
     let current = member.load(Acquire).addr();
@@ -69,13 +55,15 @@ unsafe fn replace<const N: usize>(member: *mut usize, slots: &Slots<N>, trampoli
     }
 }
 
-/// All trampolines of a set.
+/// All trampolines of a set; `$all` is one more parameter of theirs.
 #[rustfmt::skip]
 macro_rules! all_of {
-    (FEW) => {
+    (FEW $(, $all:ident)?) => {
         [
-            enter::<0>, enter::<1>, enter::<2>, enter::<3>, enter::<4>, enter::<5>, enter::<6>, enter::<7>,
-            enter::<8>, enter::<9>, enter::<10>, enter::<11>, enter::<12>, enter::<13>, enter::<14>, enter::<15>,
+            enter::<0 $(, $all)?>, enter::<1 $(, $all)?>, enter::<2 $(, $all)?>, enter::<3 $(, $all)?>,
+            enter::<4 $(, $all)?>, enter::<5 $(, $all)?>, enter::<6 $(, $all)?>, enter::<7 $(, $all)?>,
+            enter::<8 $(, $all)?>, enter::<9 $(, $all)?>, enter::<10 $(, $all)?>, enter::<11 $(, $all)?>,
+            enter::<12 $(, $all)?>, enter::<13 $(, $all)?>, enter::<14 $(, $all)?>, enter::<15 $(, $all)?>,
         ]
     };
     (MANY) => {
@@ -91,6 +79,7 @@ macro_rules! all_of {
         ]
     };
 }
+pub(super) use all_of;
 
 /// One module for each member: its slots, its trampolines, and what happens around the provider's function.
 macro_rules! trampolines {
@@ -107,7 +96,7 @@ macro_rules! trampolines {
             static SLOTS: Slots<$number> = Slots::new();
 
             unsafe extern "C-unwind" fn enter<const SLOT: usize>($($arg: $ty),*) -> $ret {
-                let address = SLOTS.0[SLOT].load(Acquire);
+                let address = SLOTS.address(SLOT);
                 // SAFETY: this trampoline stands in for the function at this address, which the provider had stored
                 // in the member with this signature; the caller keeps the promises that it asks for. After the call
                 // only what it has made or left alive is looked into.
@@ -137,13 +126,9 @@ macro_rules! trampolines {
         }
     )*};
 }
+pub(super) use trampolines;
 
 trampolines! {
-    /// An empty poll costs the jump and one test.
-    FEW poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
-    before ();
-    after |_kept, result| if result > 0 { polled(cq, result.min(num_entries), wc) };
-
     FEW create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
     before clock::now();
     after |began, cq| extended_cq_created(cq, context, began);
@@ -167,14 +152,6 @@ trampolines! {
     FEW destroy_wq(wq: *mut ibv_wq) -> c_int;
     before wq_going(wq);
     after |going, result| destroy::end(&going.0, Kind::Wq, going.1, result);
-
-    MANY start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int;
-    before ();
-    after |_kept, result| if result == 0 { polled_one(cq) };
-
-    MANY next_poll(cq: *mut ibv_cq_ex) -> c_int;
-    before ();
-    after |_kept, result| if result == 0 { polled_one(cq) };
 }
 
 /// # Safety
@@ -200,60 +177,20 @@ unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_c
         return;
     }
     bookkeeping(|ledger| {
-        if !polls_count() {
-            return;
-        }
-        // SAFETY: live and ours alone, as the caller promises; providers set these members when they create the CQ.
-        let watched = unsafe {
-            start_poll::watch((&raw mut (*cq).start_poll).cast())
-                && next_poll::watch((&raw mut (*cq).next_poll).cast())
-        };
-        if !watched {
+        // SAFETY: live and ours alone, as the caller promises.
+        if !unsafe { poll::watch_extended(cq) } {
             ledger.cq_unwatched();
         }
     });
 }
 
-/// Whether anybody will read the counts of polls.
-fn polls_count() -> bool {
-    settings::get().report.is_some()
-}
-
-/// One completion of an extended CQ.
-///
-/// # Safety
-/// `cq` is live and stands at a completion.
-#[inline(never)]
-unsafe extern "C" fn polled_one(cq: *mut ibv_cq_ex) {
-    bookkeeping(|ledger| {
-        // SAFETY: live, as the caller promises; the provider has set the status (ibv_create_cq_ex(3)).
-        let (context, status) = unsafe { ((*cq).context, (*cq).status) };
-        ledger.polled(cq.addr(), context.addr(), 1, u32::from(status != IBV_WC_SUCCESS));
-    });
-}
-
-/// # Safety
-/// `cq` is live and `wc` holds `number` completions that the provider has filled in.
-#[inline(never)]
-unsafe extern "C" fn polled(cq: *mut ibv_cq, number: c_int, wc: *mut ibv_wc) {
-    bookkeeping(|ledger| {
-        let number = usize::try_from(number).unwrap_or(0);
-        // SAFETY: as the caller promises. Only the status is read: of a failed completion, most fields are
-        // undefined (ibv_poll_cq(3)).
-        let failed = (0..number).filter(|i| unsafe { (*wc.add(*i)).status != IBV_WC_SUCCESS }).count();
-        // SAFETY: live, as the caller promises.
-        let context = unsafe { (*cq).context };
-        ledger.polled(cq.addr(), context.addr(), number as u32, failed as u32);
-    });
-}
-
-/// Watches the context's extended objects, and its completions if they count.
+/// Watches the context's extended objects and its polls.
 ///
 /// # Safety
 /// `context` is open.
 pub(crate) unsafe fn watch(context: *mut ibv_context, ledger: &Ledger) {
-    // SAFETY: the member lies in an open context; libibverbs writes it only while it opens the context.
-    let mut watched = !polls_count() || unsafe { poll_cq::watch((&raw mut (*context).ops.poll_cq).cast()) };
+    // SAFETY: open, as the caller promises.
+    let mut watched = unsafe { poll::watch(context) };
     // SAFETY: open, as the caller promises.
     if let Some(extended) = unsafe { extended(context) } {
         macro_rules! watch_members {

@@ -191,9 +191,10 @@ fn flags_become_variables() {
     }
     let provider = scripted();
     let provider = provider.to_str().expect("UTF-8");
-    let all = ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue", "--socket=/run/a"];
+    let all = ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue", "--socket=/run/a", "--cq=full"];
     let expected = [
         "IBV_SA_ACK=rescue".into(),
+        "IBV_SA_CQ=full".into(),
         "IBV_SA_HANG_SECS=9".into(),
         format!("IBV_SA_PROVIDER={provider}"),
         "IBV_SA_REPORT=text".into(),
@@ -231,8 +232,9 @@ fn wrong_values_name_flag_value_and_remedy() {
     let text_file = dir.path().join("text.so");
     fs::write(&text_file, "no library\n".repeat(100)).expect("a file");
     let text_file = text_file.to_str().expect("UTF-8");
-    let cases: [(&str, &[&str], &str); 5] = [
+    let cases: [(&str, &[&str], &str); 6] = [
         ("--ack", &["sometimes", "PROTECT", "0"], "protect, forward, rescue, abort"),
+        ("--cq", &["all", "FULL", "1", ""], "off, errors, full"),
         ("--hang-secs", &["0", "86401", "", "-1", "+1", "5s", "1.5", "99999999999999999999"], "1 to 86400"),
         ("--report", &["xml", "", "TEXT", " text", "json:", "text:%d", "text:/a%"], "FILE"),
         ("--provider", &["libibverbs.so.1", "", "./a.so", "/nonexistent/a.so", dir_text, text_file], ""),

@@ -28,6 +28,23 @@ impl Ack {
     }
 }
 
+/// `IBV_SA_CQ`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Cq {
+    /// Polls go straight to the provider
+    Off,
+    /// Completions with an error status are looked at: the first failure of each QP is said
+    Errors,
+    /// All are counted too
+    Full,
+}
+
+impl Cq {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().expect("no mode is hidden").get_name().to_string()
+    }
+}
+
 /// `IBV_SA_HANG_SECS`.
 pub(crate) fn hang_secs(value: OsString) -> Result<OsString, String> {
     let digits = value.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));

@@ -106,6 +106,11 @@ impl Context {
         self.signs.fetch_or(bit, AcqRel) & bit == 0
     }
 
+    /// Whether the device is known to have failed, if only by its own word.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.signs.load(Acquire) & !(1 << Sign::CommandFailed as u32) != 0
+    }
+
     /// Whether the device is known to be cut off: destroys wait for nothing, acks do no harm. A device that has failed
     /// may still be there, and so may one that answered a single command with EIO.
     pub(crate) fn is_gone(&self) -> bool {

@@ -121,6 +121,7 @@ impl Ledger {
             Some(place) => {
                 let old = self.contexts.at(place);
                 self.bury_objects_of(place as u32, old.head().generation());
+                self.bury_qps_of(place as u32, old.head().generation());
                 self.contexts.succeed((place, context), state, evict, fill)
             }
             None => self.contexts.insert(context, state, evict, fill).is_some(),
@@ -155,6 +156,7 @@ impl Ledger {
                 let entry = self.contexts.at(place as usize);
                 let device = entry.device.load(Relaxed);
                 self.bury_objects_of(place, closing.generation);
+                self.bury_qps_of(place, closing.generation);
                 self.contexts.bury(place as usize, closing.generation);
                 device
             }

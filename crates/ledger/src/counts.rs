@@ -2,6 +2,7 @@
 
 use crate::events::{KINDS, event_name};
 use crate::sync::*;
+use crate::traffic::{OpcodeCounts, StatusCounts, TrafficCounts};
 
 /// Event types counted one by one; all others share the last counter.
 pub(crate) const EVENT_TYPES: usize = 64;
@@ -72,28 +73,6 @@ pub(crate) struct LifeCounts {
     pub(crate) destroyed: AtomicU64,
 }
 
-/// What went through a CQ. A line of its own: threads that poll their own CQs share none.
-#[derive(Default)]
-#[repr(C, align(64))]
-pub(crate) struct TrafficCounts {
-    pub(crate) polled: AtomicU64,
-    pub(crate) failed: AtomicU64,
-}
-
-impl TrafficCounts {
-    #[cfg(not(loom))]
-    pub(crate) const fn new() -> Self {
-        Self { polled: AtomicU64::new(0), failed: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn count(&self, number: u32, failed: u32) {
-        self.polled.fetch_add(number.into(), Relaxed);
-        if failed != 0 {
-            self.failed.fetch_add(failed.into(), Relaxed);
-        }
-    }
-}
-
 /// Acks that were not simply passed on, and those of foreign objects.
 #[derive(Default)]
 pub(crate) struct AckCounts {
@@ -134,6 +113,8 @@ pub(crate) struct Tally {
     pub(crate) comp_acked: AtomicU64,
     pub(crate) acks: AckCounts,
     pub(crate) traffic: TrafficCounts,
+    pub(crate) statuses: StatusCounts,
+    pub(crate) opcodes: OpcodeCounts,
 }
 
 impl Tally {
@@ -147,6 +128,8 @@ impl Tally {
             comp_acked: AtomicU64::new(0),
             acks: AckCounts::new(),
             traffic: TrafficCounts::new(),
+            statuses: StatusCounts::new(),
+            opcodes: OpcodeCounts::new(),
         }
     }
 
@@ -162,8 +145,9 @@ impl Tally {
         for (mine, theirs) in self.acks.all().into_iter().zip(other.acks.all()) {
             move_one(mine, theirs);
         }
-        move_one(&self.traffic.polled, &other.traffic.polled);
-        move_one(&self.traffic.failed, &other.traffic.failed);
+        self.traffic.move_into(&other.traffic);
+        self.statuses.move_into(&other.statuses);
+        self.opcodes.move_into(&other.opcodes);
     }
 }
 

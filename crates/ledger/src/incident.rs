@@ -31,10 +31,14 @@ pub enum What {
     TwoReaders,
     /// A reader leaves events queued.
     Backlog,
+    /// The first completion of a QP with an error status.
+    FirstFailure,
+    /// A QP's work requests were flushed, and no first failure was seen.
+    FlushedAlone,
 }
 
 impl What {
-    const ALL: [What; 8] = [
+    const ALL: [What; 10] = [
         What::BadAck,
         What::DestroyWaits,
         What::AcksReleased,
@@ -43,6 +47,8 @@ impl What {
         What::DeviceGone,
         What::TwoReaders,
         What::Backlog,
+        What::FirstFailure,
+        What::FlushedAlone,
     ];
 
     /// As the report spells it.
@@ -56,6 +62,8 @@ impl What {
             What::DeviceGone => "device_gone",
             What::TwoReaders => "two_readers",
             What::Backlog => "backlog",
+            What::FirstFailure => "first_failure",
+            What::FlushedAlone => "flushed_alone",
         }
     }
 

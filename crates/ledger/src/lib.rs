@@ -12,6 +12,9 @@
 //! | [`destroys`] | objects while they are destroyed: who waits for what |
 //! | [`acks`] | events got, acks given, and what is to be done with each ack |
 //! | [`account`] | the arithmetic of acks for one object |
+//! | [`qps`] | QPs, and the verdict on those whose completions failed |
+//! | [`cq_book`], [`traffic`] | completions of a CQ |
+//! | [`slots`] | addresses of functions |
 //! | [`table`] | addresses to entries, without locks |
 
 #![forbid(unsafe_code)]
@@ -21,6 +24,7 @@ mod acks;
 mod context;
 mod contexts;
 mod counts;
+mod cq_book;
 mod destroys;
 mod device;
 mod events;
@@ -29,9 +33,14 @@ mod object;
 mod objects;
 mod open;
 mod pace;
+mod qp;
+mod qps;
+mod slots;
 mod snapshot;
 mod sync;
 mod table;
+mod traffic;
+mod verdict;
 mod waits;
 
 pub use acks::{Ack, AckMode, Fault, Got};
@@ -43,16 +52,21 @@ pub use incident::{Incident, What};
 pub use object::Ident;
 pub use objects::{Created, ObjectName, OpenNow};
 pub use open::{Taken, Thread};
+pub use qps::{Failed, Moving, NewQp, QpToken, ToSay};
+pub use slots::Slots;
 pub use snapshot::{AckSums, ContextSnapshot, DeviceSnapshot, Lifetimes, ObjectSnapshot, Snapshot, Traffic};
+pub use verdict::{Address, Cause, Failure, Peer, Unseen, Verdict, status_name};
 pub use waits::{Token, Wait};
 
 use context::Context;
 use counts::EventCounts;
+use cq_book::CqBooks;
 use device::Device;
 use incident::Incidents;
 use object::Object;
 use open::OpenEvents;
 use pace::Pace;
+use qp::Qp;
 use sync::*;
 use table::Table;
 use waits::Waits;
@@ -64,12 +78,16 @@ const NO_DEVICE: u32 = DEVICES as u32 - 1;
 const CONTEXTS: usize = 1024;
 /// QPs, CQs, SRQs, WQs and completion channels alive at one time.
 const OBJECTS: usize = 16384;
+/// QPs alive at one time.
+const QPS: usize = 16384;
 
 /// The books of one process.
 #[repr(C)]
 pub struct Ledger {
     contexts: Table<Context, CONTEXTS, { CONTEXTS * 4 }>,
     objects: Table<Object, OBJECTS, { OBJECTS * 4 }>,
+    qps: Table<Qp, QPS, { QPS * 4 }>,
+    cq_books: CqBooks,
     open_events: OpenEvents,
     waits: Waits,
     incidents: Incidents,
@@ -104,6 +122,8 @@ impl Ledger {
         Self {
             contexts: Table::new([const { Context::new() }; CONTEXTS]),
             objects: Table::new([const { Object::new() }; OBJECTS]),
+            qps: Table::new([const { Qp::new() }; QPS]),
+            cq_books: CqBooks::new(),
             open_events: OpenEvents::new(),
             waits: Waits::new(),
             incidents: Incidents::new(),
@@ -165,3 +185,5 @@ impl Ledger {
 mod tests;
 #[cfg(all(test, loom))]
 mod tests_loom;
+#[cfg(all(test, not(loom)))]
+mod tests_verdicts;

@@ -1,11 +1,12 @@
 //! An object whose destroy waits for acks (QP, CQ, SRQ, WQ), or a completion channel.
 
 use crate::account::Account;
-use crate::counts::{Tally, TrafficCounts};
+use crate::counts::Tally;
 use crate::events::{Kind, TYPES, place};
 use crate::open::Named;
 use crate::sync::*;
 use crate::table::{Entry, Head};
+use crate::traffic::TrafficCounts;
 
 /// What people know an object by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) struct Object {
     pub(crate) named: Named,
     /// 1 after its destroy was refused.
     pub(crate) refused: AtomicU32,
+    /// Place of a CQ's book plus 1: see [`crate::cq_book`].
+    pub(crate) book: AtomicU32,
     pub(crate) traffic: TrafficCounts,
 }
 
@@ -99,6 +102,7 @@ impl Object {
             foreign: AtomicU32::new(0),
             named: Named::new(),
             refused: AtomicU32::new(0),
+            book: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
     }
@@ -148,8 +152,7 @@ impl Object {
         self.bad_acks_told.store(0, Relaxed);
         self.named.forget();
         self.refused.store(0, Relaxed);
-        self.traffic.polled.store(0, Relaxed);
-        self.traffic.failed.store(0, Relaxed);
+        self.traffic.reset();
     }
 
     /// Adds its counters to a tally.
@@ -163,8 +166,7 @@ impl Object {
         for account in [&self.events, &self.completions] {
             account.add_to(&tally.acks);
         }
-        tally.traffic.polled.fetch_add(self.traffic.polled.load(Relaxed), Relaxed);
-        tally.traffic.failed.fetch_add(self.traffic.failed.load(Relaxed), Relaxed);
+        self.traffic.add_to(&tally.traffic);
     }
 
     pub(crate) fn count_got(&self, event_type: u32) {
@@ -190,7 +192,7 @@ impl Object {
 
     /// Whether there is anything to say of it.
     pub(crate) fn is_blank(&self) -> bool {
-        [&self.events, &self.completions].into_iter().all(Account::is_blank)
+        [&self.events, &self.completions].into_iter().all(Account::is_blank) && self.traffic.is_blank()
     }
 
     /// Whether all open completion events were taken by one thread.

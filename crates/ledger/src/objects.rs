@@ -121,13 +121,15 @@ impl Ledger {
     /// The place of an object is used again: what it counted stays with its context, or with its device.
     fn retire(&self, object: &Object) {
         let home = object.home();
-        match self.context_of(home) {
+        let tally = match self.context_of(home) {
             Some(context) => {
                 context.forgotten.fetch_add((!object.is_blank()).into(), Relaxed);
-                object.add_to(&context.tally);
+                &context.tally
             }
-            None => object.add_to(&self.devices[home.device as usize].tally),
-        }
+            None => &self.devices[home.device as usize].tally,
+        };
+        object.add_to(tally);
+        self.cq_books.take_back(object, &tally.opcodes);
     }
 
     /// The object at this place is gone, unless the place has begun another life.
@@ -180,18 +182,14 @@ impl Ledger {
         self.object(token).is_some_and(|object| object.completions_all_by(tid))
     }
 
-    /// A poll of `cq` returned `number` completions, `failed` of them with an error status.
-    pub fn polled(&self, cq: usize, context: usize, number: u32, failed: u32) {
-        match self.live_object(Kind::Cq, cq).or_else(|| self.object_or_foreign(Kind::Cq, cq, context, 0)) {
-            Some(object) => object.traffic.count(number, failed),
-            // No count is lost: the device's own counters take it, on a line that threads share.
-            None => self.device_tally(context).traffic.count(number, failed),
-        }
-    }
-
     pub(crate) fn live_object(&self, kind: Kind, address: usize) -> Option<&Object> {
         let object = self.objects.at(self.objects.find(address)?);
         object.is_live(kind).then_some(object)
+    }
+
+    /// Where a context's sums are.
+    pub(crate) fn tally(&self, context: usize) -> &Tally {
+        self.context(context).map_or_else(|| self.device_tally(context), |context| &context.tally)
     }
 
     pub(crate) fn device_tally(&self, context: usize) -> &Tally {

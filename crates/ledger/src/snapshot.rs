@@ -8,6 +8,8 @@ use crate::object::{Ident, Object};
 use crate::open::Taken;
 use crate::sync::*;
 use crate::table::{DEAD, Entry, FOREIGN};
+use crate::traffic::{OPCODES, STATUSES, TrafficCounts, named_opcodes, named_statuses};
+use crate::verdict::Verdict;
 use crate::{CONTEXTS, DEVICES, Incident, Ledger, OBJECTS};
 
 /// Objects listed of a context.
@@ -25,10 +27,14 @@ pub struct Lifetimes {
 /// What went through CQs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Work completions that polls returned.
+    /// Work completions that polls returned, where all of them are counted.
     pub polled: u64,
-    /// Those of them with an error status.
+    /// Those with an error status.
     pub failed: u64,
+    /// Of those, the ones of which nobody can say which QP they belong to.
+    pub unattributed: u64,
+    /// Polls that failed themselves.
+    pub poll_errors: u64,
     /// Completion events read.
     pub events_got: u64,
     /// Completion events acknowledged.
@@ -69,6 +75,10 @@ pub struct DeviceSnapshot {
     pub async_events: Vec<(String, u64)>,
     /// Completions and completion events.
     pub traffic: Traffic,
+    /// Completions with an error status, by status.
+    pub statuses: Vec<(String, u64)>,
+    /// Completions without, by opcode, where all completions are counted.
+    pub opcodes: Vec<(String, u64)>,
 }
 
 /// One object.
@@ -88,6 +98,8 @@ pub struct ObjectSnapshot {
     pub async_acks: u64,
     /// Completion events and completions.
     pub traffic: Traffic,
+    /// Completions of a CQ without an error status, by opcode, where all completions are counted.
+    pub opcodes: Vec<(String, u64)>,
     /// Its acks.
     pub acks: AckSums,
     /// Asynchronous events that are open and have details, oldest first.
@@ -119,6 +131,10 @@ pub struct ContextSnapshot {
     pub objects: Vec<ObjectSnapshot>,
     /// Those that found no room in the list, or whose place was used again.
     pub objects_left_out: u64,
+    /// QPs of which completions failed.
+    pub verdicts: Vec<Verdict>,
+    /// Those that found no room in the list.
+    pub verdicts_left_out: u64,
 }
 
 /// The whole.
@@ -174,6 +190,8 @@ struct Sums {
     lives: [Lifetimes; KINDS],
     traffic: Traffic,
     acks: AckSums,
+    statuses: [u64; STATUSES],
+    opcodes: [u64; OPCODES],
 }
 
 impl Sums {
@@ -181,8 +199,17 @@ impl Sums {
         async_got: EventSums::NONE,
         async_acked: EventSums::NONE,
         lives: [Lifetimes { created: 0, destroyed: 0 }; KINDS],
-        traffic: Traffic { polled: 0, failed: 0, events_got: 0, events_acked: 0 },
+        traffic: Traffic {
+            polled: 0,
+            failed: 0,
+            unattributed: 0,
+            poll_errors: 0,
+            events_got: 0,
+            events_acked: 0,
+        },
         acks: AckSums { bad: 0, held: 0, released: 0, rescued: 0, swallowed: 0, foreign: 0 },
+        statuses: [0; STATUSES],
+        opcodes: [0; OPCODES],
     };
 
     fn add(&mut self, tally: &Tally) {
@@ -192,10 +219,13 @@ impl Sums {
             sum.created += life.created.load(Relaxed);
             sum.destroyed += life.destroyed.load(Relaxed);
         }
-        self.traffic.polled += tally.traffic.polled.load(Relaxed);
-        self.traffic.failed += tally.traffic.failed.load(Relaxed);
-        self.traffic.events_got += tally.comp_got.load(Relaxed);
-        self.traffic.events_acked += tally.comp_acked.load(Relaxed);
+        self.traffic.merge(&Traffic {
+            events_got: tally.comp_got.load(Relaxed),
+            events_acked: tally.comp_acked.load(Relaxed),
+            ..completions_of(&tally.traffic)
+        });
+        tally.statuses.add_to_sums(&mut self.statuses);
+        tally.opcodes.add_to_sums(&mut self.opcodes);
         self.acks.add(&tally.acks);
     }
 
@@ -208,22 +238,27 @@ impl Sums {
             self.async_got.add(*event_type, got);
             self.async_acked.add(*event_type, object.acked_by_type[index].load(Relaxed).into());
         }
-        let traffic = traffic_of(object);
-        self.traffic.polled += traffic.polled;
-        self.traffic.failed += traffic.failed;
-        self.traffic.events_got += traffic.events_got;
-        self.traffic.events_acked += traffic.events_acked;
+        self.traffic.merge(&traffic_of(object));
         self.acks.add(&acks_of(object));
         own
     }
 }
 
+fn completions_of(counts: &TrafficCounts) -> Traffic {
+    Traffic {
+        polled: counts.polled.load(Relaxed),
+        failed: counts.failed.load(Relaxed),
+        unattributed: counts.unattributed.load(Relaxed),
+        poll_errors: counts.poll_errors.load(Relaxed),
+        ..Default::default()
+    }
+}
+
 fn traffic_of(object: &Object) -> Traffic {
     Traffic {
-        polled: object.traffic.polled.load(Relaxed),
-        failed: object.traffic.failed.load(Relaxed),
         events_got: object.completions.got.load(Relaxed),
         events_acked: object.completions.acked.load(Relaxed),
+        ..completions_of(&object.traffic)
     }
 }
 
@@ -262,7 +297,11 @@ impl Ledger {
                 continue;
             }
             let home = object.home();
-            let own = sums[home.device as usize].add_object(object);
+            let sums = &mut sums[home.device as usize];
+            let own = sums.add_object(object);
+            if let Some(book) = self.cq_books.of(object) {
+                book.opcodes.add_to_sums(&mut sums.opcodes);
+            }
             let context = self.context_of(home).and_then(|_| listed[home.context as usize - 1]);
             if let Some(context) = context {
                 let (context, events) = &mut contexts[context];
@@ -271,6 +310,7 @@ impl Ledger {
             }
         }
         contexts.sort_unstable_by_key(|(context, _)| context.id);
+        self.list_verdicts(&mut contexts);
         let mut async_acks = EventSums::NONE;
         self.loose_acks.add_to(&mut async_acks);
         let mut acks = AckSums { foreign: self.foreign_acks.load(Relaxed), ..Default::default() };
@@ -324,6 +364,8 @@ impl Ledger {
                 objects: sums.lives,
                 async_events: sums.async_got.named(),
                 traffic: sums.traffic,
+                statuses: named_statuses(&sums.statuses),
+                opcodes: named_opcodes(&sums.opcodes),
                 ..device
             })
             .filter(|device| *device != DeviceSnapshot { name: device.name.clone(), ..Default::default() })
@@ -340,6 +382,20 @@ impl Ledger {
             gone: context.is_gone(),
             objects_left_out: context.forgotten.load(Relaxed),
             ..Default::default()
+        }
+    }
+
+    /// `contexts` are in the order of their numbers.
+    fn list_verdicts(&self, contexts: &mut [(ContextSnapshot, EventSums)]) {
+        for verdict in self.verdicts() {
+            let place = contexts.binary_search_by_key(&verdict.context.id, |(context, _)| context.id);
+            let Ok(place) = place else { continue };
+            let context = &mut contexts[place].0;
+            if context.verdicts.len() < LISTED {
+                context.verdicts.push(verdict);
+            } else {
+                context.verdicts_left_out += 1;
+            }
         }
     }
 
@@ -369,6 +425,11 @@ impl Ledger {
             async_events: events.named(),
             async_acks: object.events.acked.load(Relaxed),
             traffic: traffic_of(object),
+            opcodes: self.cq_books.of(object).map_or(Vec::new(), |book| {
+                let mut sums = [0; OPCODES];
+                book.opcodes.add_to_sums(&mut sums);
+                named_opcodes(&sums)
+            }),
             acks,
             open_unlisted: still(&object.events).saturating_sub(open.len() as u64),
             open,
@@ -401,6 +462,23 @@ impl AckSums {
     }
 }
 
+impl Traffic {
+    fn merge(&mut self, other: &Self) {
+        self.polled += other.polled;
+        self.failed += other.failed;
+        self.unattributed += other.unattributed;
+        self.poll_errors += other.poll_errors;
+        self.events_got += other.events_got;
+        self.events_acked += other.events_acked;
+    }
+}
+
+fn add_each(sums: &mut [u64], others: &[u64]) {
+    for (sum, other) in sums.iter_mut().zip(others) {
+        *sum += other;
+    }
+}
+
 impl Sums {
     fn merge(&mut self, other: &Self) {
         self.async_got.add_all(&other.async_got);
@@ -409,10 +487,9 @@ impl Sums {
             mine.created += theirs.created;
             mine.destroyed += theirs.destroyed;
         }
-        self.traffic.polled += other.traffic.polled;
-        self.traffic.failed += other.traffic.failed;
-        self.traffic.events_got += other.traffic.events_got;
-        self.traffic.events_acked += other.traffic.events_acked;
+        self.traffic.merge(&other.traffic);
+        add_each(&mut self.statuses, &other.statuses);
+        add_each(&mut self.opcodes, &other.opcodes);
         self.acks.merge(&other.acks);
     }
 }

@@ -5,8 +5,11 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::account::{Account, after_write};
+use crate::qp::Qp;
+use crate::slots::Slots;
 use crate::sync::*;
 use crate::table::{ALIVE, DEAD, Entry, Head, Table};
+use crate::verdict::Failure;
 
 /// An ack that comes too early is held; a destroy begins; the event is read. Whoever is last must see both.
 #[test]
@@ -197,5 +200,47 @@ fn a_place_that_changed_hands_is_left_alone() {
                 assert_eq!(table.at(place).head().state(), ALIVE);
             }
         }
+    });
+}
+
+/// Two contexts are opened at once, of one provider or of two: a function has one trampoline, and a trampoline one
+/// function, whoever reads its place.
+#[test]
+fn a_function_has_one_place() {
+    for (mine, theirs) in [(0x100, 0x100), (0x100, 0x200)] {
+        loom::model(move || {
+            let slots = Arc::new(Slots::<2>::new());
+            let other = {
+                let slots = slots.clone();
+                thread::spawn(move || slots.of(theirs).map(|slot| (slot, slots.address(slot))))
+            };
+            let slot = slots.of(mine).expect("there is room for both");
+            assert_eq!(slots.address(slot), mine);
+            let other = other.join().unwrap().expect("there is room for both");
+            assert_eq!(other.1, theirs);
+            assert_eq!(other.0 == slot, mine == theirs);
+            assert_eq!(slots.of(mine), Some(slot));
+        });
+    }
+}
+
+/// Two CQs of a QP are polled at once, and both have a failure: one is the first, and whoever reads it reads all of it.
+#[test]
+fn a_first_failure_is_whole_when_it_is_found() {
+    loom::model(|| {
+        let qp = Arc::new(Qp::default());
+        let failure = |n: u32| Failure { status: n, vendor_err: n, wr_id: n.into(), at: n.into() };
+        let other = {
+            let qp = qp.clone();
+            thread::spawn(move || qp.failed(&failure(10)))
+        };
+        let mine = qp.failed(&failure(12));
+        if let Some(found) = qp.first_failure() {
+            assert!(found == failure(10) || found == failure(12));
+        }
+        let other = other.join().unwrap();
+        assert_ne!(mine, other);
+        assert_eq!(qp.first_failure(), Some(failure(if mine { 12 } else { 10 })));
+        assert_eq!(qp.failures.load(Relaxed), 2);
     });
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use ibv_sa_ledger::{
-    AckSums, ContextSnapshot, DeviceSnapshot, Kind, Lifetimes, ObjectSnapshot, Taken, event_name,
+    AckSums, ContextSnapshot, DeviceSnapshot, Kind, Lifetimes, ObjectSnapshot, Taken, Traffic, event_name,
 };
 use serde::Serialize;
 
+use crate::json_verdict::Verdict;
 use crate::{Report, lines};
 
 /// Name and version of the JSON schema. A new field keeps it, a changed meaning raises it.
@@ -26,6 +27,7 @@ struct Root<'a> {
     async_acks: BTreeMap<&'a str, u64>,
     ack_mode: &'static str,
     hang_secs: u32,
+    cq_mode: &'a str,
     acks: Acks,
     contexts: Vec<Context<'a>>,
     contexts_left_out: u64,
@@ -53,6 +55,8 @@ struct Context<'a> {
     async_events: BTreeMap<&'a str, u64>,
     objects: Vec<Object<'a>>,
     objects_left_out: u64,
+    verdicts: Vec<Verdict>,
+    verdicts_left_out: u64,
 }
 
 #[derive(Serialize)]
@@ -65,6 +69,7 @@ struct Object<'a> {
     async_events: BTreeMap<&'a str, u64>,
     async_acks: u64,
     comp_events: CompEvents,
+    completions: Completions<'a>,
     bad_acks: u64,
     held_acks: u64,
     released_acks: u64,
@@ -100,7 +105,7 @@ struct Device<'a> {
     objects: Objects,
     async_events: BTreeMap<&'a str, u64>,
     comp_events: CompEvents,
-    completions: Completions,
+    completions: Completions<'a>,
 }
 
 #[derive(Serialize)]
@@ -131,10 +136,16 @@ struct CompEvents {
     acked: u64,
 }
 
+/// What was not counted is null.
 #[derive(Serialize)]
-struct Completions {
-    polled: u64,
-    failed: u64,
+struct Completions<'a> {
+    polled: Option<u64>,
+    failed: Option<u64>,
+    unattributed: Option<u64>,
+    poll_errors: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_status: Option<BTreeMap<&'a str, u64>>,
+    by_opcode: Option<BTreeMap<&'a str, u64>>,
 }
 
 impl From<Lifetimes> for Life {
@@ -143,8 +154,27 @@ impl From<Lifetimes> for Life {
     }
 }
 
-impl<'a> From<&'a DeviceSnapshot> for Device<'a> {
-    fn from(device: &'a DeviceSnapshot) -> Self {
+impl<'a> Completions<'a> {
+    fn new(
+        cq_mode: &str,
+        traffic: &Traffic,
+        statuses: Option<&'a [(String, u64)]>,
+        opcodes: &'a [(String, u64)],
+    ) -> Self {
+        let (any, all) = (cq_mode != "off", cq_mode == "full");
+        Self {
+            polled: all.then_some(traffic.polled),
+            failed: any.then_some(traffic.failed),
+            unattributed: any.then_some(traffic.unattributed),
+            poll_errors: any.then_some(traffic.poll_errors),
+            by_status: statuses.filter(|_| any).map(by_type),
+            by_opcode: all.then(|| by_type(opcodes)),
+        }
+    }
+}
+
+impl<'a> Device<'a> {
+    fn new(device: &'a DeviceSnapshot, cq_mode: &str) -> Self {
         let life = |kind: Kind| device.objects[kind as usize].into();
         Self {
             name: device.name.as_deref(),
@@ -158,7 +188,7 @@ impl<'a> From<&'a DeviceSnapshot> for Device<'a> {
             },
             async_events: by_type(&device.async_events),
             comp_events: CompEvents { got: device.traffic.events_got, acked: device.traffic.events_acked },
-            completions: Completions { polled: device.traffic.polled, failed: device.traffic.failed },
+            completions: Completions::new(cq_mode, &device.traffic, Some(&device.statuses), &device.opcodes),
         }
     }
 }
@@ -176,7 +206,7 @@ impl From<&AckSums> for Acks {
     }
 }
 
-fn describe(context: &ContextSnapshot, now: u64) -> Context<'_> {
+fn describe<'a>(context: &'a ContextSnapshot, report: &Report) -> Context<'a> {
     Context {
         id: context.id,
         device: context.device.as_deref(),
@@ -187,12 +217,15 @@ fn describe(context: &ContextSnapshot, now: u64) -> Context<'_> {
             (false, false) => "open",
         },
         async_events: by_type(&context.async_events),
-        objects: context.objects.iter().map(|object| describe_object(object, now)).collect(),
+        objects: context.objects.iter().map(|object| describe_object(object, report)).collect(),
         objects_left_out: context.objects_left_out,
+        verdicts: context.verdicts.iter().map(|verdict| Verdict::new(verdict, report.times.1)).collect(),
+        verdicts_left_out: context.verdicts_left_out,
     }
 }
 
-fn describe_object(object: &ObjectSnapshot, now: u64) -> Object<'_> {
+fn describe_object<'a>(object: &'a ObjectSnapshot, report: &Report) -> Object<'a> {
+    let now = report.times.0;
     let has_number = matches!(object.kind, Kind::Qp | Kind::Wq | Kind::CompChannel);
     let has_handle = object.kind != Kind::CompChannel;
     let mut open: Vec<Open> =
@@ -209,6 +242,7 @@ fn describe_object(object: &ObjectSnapshot, now: u64) -> Object<'_> {
         async_events: by_type(&object.async_events),
         async_acks: object.async_acks,
         comp_events: CompEvents { got: object.traffic.events_got, acked: object.traffic.events_acked },
+        completions: Completions::new(report.cq_mode, &object.traffic, None, &object.opcodes),
         bad_acks: object.acks.bad,
         held_acks: object.acks.held,
         released_acks: object.acks.released,
@@ -230,7 +264,7 @@ fn one_open(event_type: String, count: u64, taken: &Taken, now: u64) -> Open {
 }
 
 /// The clock is not read more exactly.
-fn milliseconds(nanoseconds: u64) -> u64 {
+pub(crate) fn milliseconds(nanoseconds: u64) -> u64 {
     nanoseconds / 1_000_000
 }
 
@@ -251,12 +285,13 @@ pub(crate) fn render(report: &Report) -> String {
         partial: !gaps.is_empty(),
         gaps,
         stderr_lines_dropped: report.lines_dropped,
-        devices: report.snapshot.devices.iter().map(Device::from).collect(),
+        devices: report.snapshot.devices.iter().map(|device| Device::new(device, report.cq_mode)).collect(),
         async_acks: by_type(&report.snapshot.async_acks),
         ack_mode: report.ack_mode.name(),
         hang_secs: report.hang_secs,
+        cq_mode: report.cq_mode,
         acks: (&report.snapshot.acks).into(),
-        contexts: report.snapshot.contexts.iter().map(|context| describe(context, report.times.0)).collect(),
+        contexts: report.snapshot.contexts.iter().map(|context| describe(context, report)).collect(),
         contexts_left_out: report.snapshot.contexts_left_out,
         incidents: report
             .snapshot

@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod json;
+mod json_verdict;
 pub mod lines;
 mod text;
+pub mod verdict;
 
 use ibv_sa_ledger::{AckMode, Snapshot};
 
@@ -28,6 +30,8 @@ pub struct Report<'a> {
     pub ack_mode: AckMode,
     /// Seconds after which a waiting destroy is spoken of.
     pub hang_secs: u32,
+    /// What is looked at of completions: off, errors or full.
+    pub cq_mode: &'a str,
     /// Now, and the time of the first call, in nanoseconds of CLOCK_MONOTONIC.
     pub times: (u64, u64),
     /// Counting was switched off by a fault of our own before the program ended.
@@ -49,7 +53,7 @@ impl Report<'_> {
         }
         if self.without_books {
             gaps.push(
-                "there was no memory to count in (the kernel refused a mapping of less than 10 MiB)".into(),
+                "there was no memory to count in (the kernel refused a mapping of less than 16 MiB)".into(),
             );
         }
         if self.snapshot.unwatched != 0 {
@@ -83,6 +87,11 @@ impl Report<'_> {
         gaps
     }
 
+    /// Whether all completions were counted.
+    pub(crate) fn counts_all(&self) -> bool {
+        self.cq_mode == "full"
+    }
+
     /// The text form; every line ends in a newline.
     pub fn text(&self) -> String {
         text::render(self)
@@ -101,3 +110,5 @@ pub(crate) fn printable(name: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_verdicts;

@@ -7,12 +7,14 @@ use crate::lines::{CompletionsTaken, Person, TakenBy};
 
 use super::*;
 
-fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     let mut device = DeviceSnapshot {
         name: Some("rxe0".into()),
         opened: 1,
         closed: 1,
-        traffic: Traffic { polled: 2000, failed: 1, events_got: 7, events_acked: 6 },
+        traffic: Traffic { polled: 2000, failed: 1, events_got: 7, events_acked: 6, ..Default::default() },
+        statuses: vec![("RETRY_EXC_ERR".into(), 1)],
+        opcodes: vec![("RECV".into(), 1999)],
         async_events: vec![("PORT_ERR".into(), 1), ("PORT_ACTIVE".into(), 2)],
         ..Default::default()
     };
@@ -25,6 +27,7 @@ fn snapshot() -> Snapshot {
         async_events: vec![("SQ_DRAINED".into(), 2)],
         async_acks: 1,
         traffic: Traffic::default(),
+        opcodes: Vec::new(),
         acks: AckSums { bad: 1, held: 1, ..Default::default() },
         open: vec![Taken { event_type: 5, by: Thread { tid: 8, ..thread(b"reader") }, at: 2_500_000_000 }],
         open_unlisted: 0,
@@ -62,7 +65,7 @@ fn thread(name: &[u8]) -> Thread {
     Thread { tid: 0, name: padded }
 }
 
-fn report(snapshot: &Snapshot) -> Report<'_> {
+pub(crate) fn report(snapshot: &Snapshot) -> Report<'_> {
     Report {
         version: "9.8.7",
         pid: 42,
@@ -70,6 +73,7 @@ fn report(snapshot: &Snapshot) -> Report<'_> {
         provider: "libibverbs.so.1",
         ack_mode: AckMode::Protect,
         hang_secs: 5,
+        cq_mode: "full",
         times: (9_000_000_000, 1_000_000_000),
         faulted: false,
         without_books: false,
@@ -92,6 +96,9 @@ fn text_names_each_count_and_escapes_names() {
         "ibv_sa[42]: QP qp_num 17 (handle 3, rxe0): SQ_DRAINED taken by thread 8 6.5 s ago is not acknowledged, 1 bad \
          ack(s)\n",
         "ibv_sa[42]: acks: bad 1, held back 1\n",
+        "ibv_sa[42]: rxe0: completions polled 2000, failed 1\n",
+        "ibv_sa[42]: rxe0: completions by status: RETRY_EXC_ERR 1\n",
+        "ibv_sa[42]: rxe0: completions by opcode: RECV 1999\n",
         "ibv_sa[42]: incident at 2.2 s (2 times): too many\n",
     ] {
         assert!(text.contains(line), "{line:?} is missing in:\n{text}");
@@ -106,7 +113,10 @@ fn json_is_one_line_with_a_schema() {
     let value: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(value["schema"], SCHEMA);
     assert_eq!(value["partial"], false);
-    assert_eq!(value["devices"][0]["completions"]["polled"], 2000);
+    let completions = &value["devices"][0]["completions"];
+    assert_eq!((&completions["polled"], &completions["failed"]), (&2000.into(), &1.into()));
+    assert_eq!(completions["by_opcode"], serde_json::json!({"RECV": 1999}));
+    assert_eq!(completions["by_status"], serde_json::json!({"RETRY_EXC_ERR": 1}));
     assert_eq!(value["devices"][0]["objects"]["qp"]["created"], 2);
     assert_eq!(value["async_acks"]["PORT_ERR"], 1);
     let object = &value["contexts"][0]["objects"][0];

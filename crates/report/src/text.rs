@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ibv_sa_ledger::{AckSums, ContextSnapshot, DeviceSnapshot, Kind, ObjectName, ObjectSnapshot, event_name};
 
-use crate::{Report, lines, printable};
+use crate::{Report, lines, printable, verdict};
 
 // Kept apart, so that it is compiled for size.
 #[inline(never)]
@@ -17,7 +17,7 @@ pub(crate) fn render(report: &Report) -> String {
         printable(report.provider)
     )];
     for device in &report.snapshot.devices {
-        describe(device, &mut lines);
+        describe(report, device, &mut lines);
     }
     if !report.snapshot.async_acks.is_empty() {
         lines.push(format!("async events acknowledged: {}", counts(&report.snapshot.async_acks)));
@@ -25,6 +25,10 @@ pub(crate) fn render(report: &Report) -> String {
     for context in &report.snapshot.contexts {
         for object in &context.objects {
             describe_object(context, object, report.times.0, &mut lines);
+        }
+        lines.extend(context.verdicts.iter().map(|qp| verdict::verdict(qp, report.times.0)));
+        if context.verdicts_left_out != 0 {
+            lines.push(format!("{} more QP(s) with failed completions", context.verdicts_left_out));
         }
     }
     describe_acks(&report.snapshot.acks, &mut lines);
@@ -48,7 +52,7 @@ pub(crate) fn render(report: &Report) -> String {
     })
 }
 
-fn describe(device: &DeviceSnapshot, lines: &mut Vec<String>) {
+fn describe(report: &Report, device: &DeviceSnapshot, lines: &mut Vec<String>) {
     let name = device.name.as_deref().map_or("(no known device)".into(), printable);
     let adopted = match device.adopted {
         0 => String::new(),
@@ -71,7 +75,7 @@ fn describe(device: &DeviceSnapshot, lines: &mut Vec<String>) {
         lines.push(format!("{name}: created/destroyed: {}", lives.join(", ")));
     }
     let traffic = device.traffic;
-    lines.push(format!("{name}: completions polled {}, failed {}", traffic.polled, traffic.failed));
+    describe_completions(report, device, &name, lines);
     if traffic.events_got != 0 || traffic.events_acked != 0 {
         lines.push(format!(
             "{name}: completion events got {}, acknowledged {}",
@@ -80,6 +84,32 @@ fn describe(device: &DeviceSnapshot, lines: &mut Vec<String>) {
     }
     if !device.async_events.is_empty() {
         lines.push(format!("{name}: async events got: {}", counts(&device.async_events)));
+    }
+}
+
+fn describe_completions(report: &Report, device: &DeviceSnapshot, name: &str, lines: &mut Vec<String>) {
+    let traffic = device.traffic;
+    let mut parts = Vec::new();
+    if report.counts_all() {
+        parts.push(format!("polled {}", traffic.polled));
+    }
+    if report.cq_mode != "off" {
+        parts.push(format!("failed {}", traffic.failed));
+    }
+    for (label, number) in
+        [("of no known QP", traffic.unattributed), ("polls that failed", traffic.poll_errors)]
+    {
+        if number != 0 {
+            parts.push(format!("{label} {number}"));
+        }
+    }
+    if !parts.is_empty() {
+        lines.push(format!("{name}: completions {}", parts.join(", ")));
+    }
+    for (label, numbers) in [("by status", &device.statuses), ("by opcode", &device.opcodes)] {
+        if !numbers.is_empty() {
+            lines.push(format!("{name}: completions {label}: {}", counts(numbers)));
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 
 use crate::environment::Environment;
 use crate::message::{Failure, say, shown};
-use crate::settings::{Ack, hang_secs, provider, report, socket};
+use crate::settings::{Ack, Cq, hang_secs, provider, report, socket};
 use crate::{library, program};
 
 /// Run a program through libibv_sa
@@ -28,6 +28,12 @@ pub(crate) struct Args {
     /// [default: protect] [env: IBV_SA_ACK]
     #[arg(long, value_name = "MODE", verbatim_doc_comment)]
     ack: Option<Ack>,
+
+    /// What is looked at of completions
+    ///
+    /// [default: errors] [env: IBV_SA_CQ]
+    #[arg(long, value_name = "MODE", verbatim_doc_comment)]
+    cq: Option<Cq>,
 
     /// Seconds that a destroy may wait before it is reported, 1 to 86400
     ///
@@ -79,7 +85,7 @@ Exit status:
 
 Examples:
   Count what a program does; the report comes on stderr:
-      ibv-sa run --report -- ibv_rc_pingpong -d rxe0 -g 1 -e
+      ibv-sa run --cq full --report -- ibv_rc_pingpong -d rxe0 -g 1 -e
 
   One report file for each process of a job:
       ibv-sa run --report=json:/tmp/report.%p -- ./job.sh
@@ -104,6 +110,7 @@ pub(crate) fn run(args: Args) -> Result<Infallible, Failure> {
     environment.set("LD_PRELOAD", &preload);
     for (name, value) in [
         ("IBV_SA_ACK", args.ack.map(|mode| mode.name().into())),
+        ("IBV_SA_CQ", args.cq.map(|mode| mode.name().into())),
         ("IBV_SA_HANG_SECS", args.hang_secs),
         ("IBV_SA_REPORT", args.report.clone()),
         ("IBV_SA_PROVIDER", args.provider),
