@@ -23,6 +23,8 @@ pub(crate) struct Qp {
     pub(crate) context_generation: AtomicU32,
     pub(crate) number: AtomicU32,
     pub(crate) handle: AtomicU32,
+    /// 1: first seen after its birth, or on a context that was. Its death does not change that.
+    pub(crate) foreign: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
     pub(crate) recv_cq: AtomicUsize,
     /// 0: none; 1: a LID; 2: a GID.
@@ -81,6 +83,7 @@ impl Qp {
             context_generation: AtomicU32::new(0),
             number: AtomicU32::new(0),
             handle: AtomicU32::new(0),
+            foreign: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
             address_kind: AtomicU32::new(0),

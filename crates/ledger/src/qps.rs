@@ -1,6 +1,7 @@
 //! QPs in the books, and the verdict on those whose completions failed.
 
 use crate::events::Kind;
+use crate::object::Home;
 use crate::qp::{Moved, Qp, RECV_CQ, SEND_CQ};
 use crate::sync::*;
 use crate::table::{ALIVE, DEAD, Entry, FOREIGN};
@@ -105,15 +106,33 @@ impl Ledger {
             qp.context_generation.store(home.context_generation, Relaxed);
             qp.number.store(new.ident.number, Relaxed);
             qp.handle.store(new.ident.handle, Relaxed);
+            qp.foreign.store((state == FOREIGN).into(), Relaxed);
             qp.send_cq.store(new.send_cq, Relaxed);
             qp.recv_cq.store(new.recv_cq, Relaxed);
         };
         let kept = match self.qps.find(key) {
-            Some(place) => self.qps.succeed((place, key), state, |_| {}, fill),
-            None => self.qps.insert(key, state, |_| {}, fill).is_some(),
+            Some(place) => self.qps.succeed((place, key), state, |old| self.forget(old), fill),
+            None => self.qps.insert(key, state, |old| self.forget(old), fill).is_some(),
         };
         if !kept {
             self.crowded_out.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The place of a QP is used for another. That there was something to say of it is not forgotten.
+    fn forget(&self, qp: &Qp) {
+        if !qp.is_well()
+            && let Some(context) = self.context_of(self.home_of(qp))
+        {
+            context.forgotten_verdicts.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn home_of(&self, qp: &Qp) -> Home {
+        Home {
+            context: qp.context.load(Relaxed),
+            context_generation: qp.context_generation.load(Relaxed),
+            device: crate::NO_DEVICE,
         }
     }
 
@@ -254,8 +273,9 @@ impl Ledger {
                     qp.context.store(home.context, Relaxed);
                     qp.context_generation.store(home.context_generation, Relaxed);
                     qp.number.store(qp_num, Relaxed);
+                    qp.foreign.store(1, Relaxed);
                 };
-                self.qps.insert(key, FOREIGN, |_| {}, fill)?;
+                self.qps.insert(key, FOREIGN, |old| self.forget(old), fill)?;
                 self.qp_place(context, qp_num)
             }
         }
@@ -276,17 +296,13 @@ impl Ledger {
     /// What is known about the failures of a QP. `None` if the token's entry serves another QP by now.
     pub fn verdict(&self, token: QpToken) -> Option<Verdict> {
         let qp = self.qp(token)?;
-        let home = crate::object::Home {
-            context: qp.context.load(Relaxed),
-            context_generation: qp.context_generation.load(Relaxed),
-            device: crate::NO_DEVICE,
-        };
-        let context = self.context_of(home);
-        let foreign = qp.head().state() == FOREIGN;
+        let context = self.context_of(self.home_of(qp));
+        let foreign = qp.foreign.load(Relaxed) != 0;
         let moved = qp.moved_before_flush();
         let cause = match (qp.first_failure(), moved, qp.event()) {
             (Some(failure), ..) => Cause::Failure(failure),
-            (None, Some((_, _, at)), Some(event)) if event.at < at => Cause::Event(event),
+            // In one tick of the clock too: a reader that gives up acts at once.
+            (None, Some((_, _, at)), Some(event)) if event.at <= at => Cause::Event(event),
             (None, Some((to, tid, at)), _) => {
                 Cause::Moved { to, by: Thread { tid, ..Default::default() }, at }
             }
