@@ -127,9 +127,8 @@ fn a_million_flushes_are_one_line() {
     all_at_once(pairs(&["flushes", "alone"], &pairs(&FLAVOURS, &LOOKING)), |(how, (flavour, cq))| {
         let (outcome, report) = play("storm", &[how, "1000000"], flavour, cq);
         if how == "alone" {
-            outcome.assert_says(&[
-                "{qp}: # work requests were flushed (WR_FLUSH_ERR, first wr_id 0x5678): *",
-            ]);
+            outcome
+                .assert_says(&["{qp}: # work requests were flushed (WR_FLUSH_ERR, first wr_id 0x5678): *"]);
         } else {
             outcome.assert_says(&["{qp}: first failure RETRY_EXC_ERR (vendor_err 0x8c, wr_id 0x1234): *"]);
         }
