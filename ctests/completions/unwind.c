@@ -116,7 +116,7 @@ static struct ibv_cq_ex *own_create(struct ibv_context *in, struct ibv_cq_init_a
 
 CALLER static void poll_it(void)
 {
-	__attribute__((cleanup(cleanup))) int value = 1;
+	__attribute__((cleanup(cleanup))) UNUSED int value = 1;
 	struct ibv_poll_cq_attr attr = { 0 };
 	struct ibv_wc wc[4];
 
