@@ -83,10 +83,11 @@ unsafe extern "C" fn after(
 /// `attr` has the members that the mask names.
 unsafe fn peer(attr: &ibv_qp_attr, mask: u32) -> (Option<u32>, Option<Address>) {
     let number = (mask & IBV_QP_DEST_QPN != 0).then_some(attr.dest_qp_num);
-    let address = (mask & IBV_QP_AV != 0).then(|| match attr.ah_attr.is_global {
-        0 => Address::Lid(attr.ah_attr.dlid),
+    let address = match mask & IBV_QP_AV {
+        0 => None,
+        _ if attr.ah_attr.is_global == 0 => Some(Address::Lid(attr.ah_attr.dlid)),
         // SAFETY: all members of the union are the same 16 bytes.
-        _ => Address::Gid(unsafe { attr.ah_attr.grh.dgid.raw }),
-    });
+        _ => Some(Address::Gid(unsafe { attr.ah_attr.grh.dgid.raw })),
+    };
     (number, address)
 }
