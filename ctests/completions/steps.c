@@ -13,7 +13,7 @@
 #define CALLER __attribute__((noinline, section("callers")))
 extern const char __start_callers[], __stop_callers[];
 
-enum { MOST = 20000 };
+enum { MOST = 3000 };
 
 static struct {
 	const char *from;

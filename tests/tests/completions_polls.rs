@@ -225,8 +225,9 @@ fn a_child_polls_its_parents_cqs() {
         let outcome = outcome.assert_ok();
         outcome.assert_says(&["{qp}: first failure LOC_PROT_ERR (vendor_err 0x84, wr_id 0x1): *"]);
         assert_eq!(reports.len(), 2, "{outcome}");
+        let pid = outcome.number("child") as u64;
         let (child, parent): (Vec<&Value>, Vec<&Value>) =
-            reports.iter().partition(|report| report["pid"].to_string() == outcome.value("child"));
+            reports.iter().partition(|report| report["pid"] == pid);
         assert_eq!(completions(child[0])["by_status"], json!({ "REM_ACCESS_ERR": 2 }), "{:#}", child[0]);
         assert_eq!(completions(parent[0])["by_status"], json!({ "LOC_PROT_ERR": 2, "WR_FLUSH_ERR": 2 }));
         let verdicts = &parent[0]["contexts"][0]["verdicts"];
@@ -255,6 +256,34 @@ fn a_poll_that_does_not_return() {
             assert_eq!(outcome.stdout, plain.stdout, "{cq}: {outcome}");
         }
     });
+}
+
+/// A thread that polls without end may be cancelled anywhere, also in the trampoline.
+#[test]
+fn a_thread_that_polls_without_end_is_cancelled() {
+    for (cq, found) in [("off", "1"), ("errors", "0"), ("errors", "1"), ("full", "0")] {
+        let run = run_completions("spinning", &["400", found], Some(Flavour::Release)).env("IBV_SA_CQ", cq);
+        let outcome = run.timeout(Duration::from_secs(60)).run().assert_ok();
+        assert_eq!((&*outcome.stdout, &*outcome.stderr), ("cancelled=400\n", ""), "{outcome}");
+    }
+}
+
+/// A provider may have more functions to poll an extended CQ than there are trampolines.
+#[test]
+fn more_ways_to_poll_than_trampolines() {
+    for (flavour, cq) in pairs(&FLAVOURS, &LOOKING) {
+        let (outcome, report) = play("ways", &["70"], flavour, cq);
+        assert_eq!((outcome.value("right"), outcome.value("watched")), ("70", "64"), "{outcome}");
+        assert_eq!(report["partial"], true, "{report:#}");
+        assert!(report["gaps"].to_string().contains("6 extended CQ(s)"), "{report:#}");
+        // One failure was polled from each; what nobody saw is not counted.
+        assert_eq!(completions(&report)["failed"], 64, "{report:#}");
+        outcome.assert_says(&[
+            "QP qp_num {qp_num} (scr0): first failure LOC_PROT_ERR (vendor_err 0x0, wr_id 0x1): *",
+        ]);
+        let (_, report) = play("ways", &["64"], flavour, cq);
+        assert_eq!(report["partial"], false, "{report:#}");
+    }
 }
 
 /// After each instruction of ours the poll's caller is found on the stack.

@@ -113,6 +113,12 @@ fn more_provider_functions_than_trampolines() {
         let gaps = report["gaps"].to_string();
         assert!(gaps.contains("8 context(s) were not watched"), "{gaps}");
         assert_eq!(sum(&report, "/completions/polled"), 3 * 16);
+        let failing = report_in("errors", "crowd", &["devices", "24"], flavour);
+        assert!(failing["gaps"].to_string().contains("8 context(s) were not watched"), "{failing:#}");
+        assert_eq!(sum(&failing, "/completions/failed"), 16);
+        // What is not looked at lacks no trampoline.
+        let off = report_in("off", "crowd", &["devices", "24"], flavour);
+        assert_eq!((&off["partial"], &off["gaps"]), (&json!(false), &json!([])), "{off:#}");
         // All the rest does not depend on trampolines.
         assert_eq!(sum(&report, "/comp_events/got"), 24);
         assert_eq!(sum(&report, "/contexts/opened"), 24);
