@@ -88,7 +88,7 @@ unsafe extern "C" fn looked_at<const ALL: bool>(
             return counted(cq, result, num_entries, wc);
         }
         // Negative, or more than was asked for: then the provider has not filled it in.
-        if result as u32 > num_entries as u32 {
+        if result as u32 > num_entries.max(0) as u32 {
             return failed(cq, result, num_entries, wc);
         }
         let any = match result {
@@ -183,9 +183,13 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
     bookkeeping(|ledger| {
         // SAFETY: live, as the caller promises.
         let context = unsafe { (*cq).context };
-        let Ok(number) = usize::try_from(result.min(num_entries)) else {
+        let Ok(number) = usize::try_from(result) else {
             return ledger.poll_failed(cq.addr(), context.addr());
         };
+        // See `failed`.
+        if result > num_entries {
+            return;
+        }
         // SAFETY: as the caller promises. Of a failed completion the opcode is not defined (ibv_poll_cq(3)).
         unsafe {
             let good = (0..number).map(|i| wc.add(i)).filter(|wc| (**wc).status == IBV_WC_SUCCESS);

@@ -13,6 +13,7 @@ for name in demo_hang events extended_cq threads64 unsupported; do
     ${CC:-cc} "${flags[@]}" -o "$target/$name" "$source/$name.c" -libverbs
 done
 ${CC:-cc} "${flags[@]}" -o "$target/acks" "$source"/acks{,_scene}.c -libverbs
+${CC:-cc} "${flags[@]}" -o "$target/failures" "$source"/failures{,_pair}.c -libverbs
 for name in exit_on_term await_disconnect device_gone; do
     ${CC:-cc} "${flags[@]}" -shared -fPIC -o "$target/$name.so" "$source/$name.c"
 done

@@ -17,6 +17,7 @@ dictionary with any of
 import re
 
 import ack_checks
+import failure_judge
 
 ADDRESS = "10.9.0.1"
 ADDRESS6 = "fd00:9::1"
@@ -290,4 +291,5 @@ def make_plan(version, soak):
     plan.watchers()
     plan.threads()
     ack_checks.add_to(plan)
+    failure_judge.add_to(plan)
     return plan.checks

@@ -1,4 +1,4 @@
-//! The programs of `ctests/ledger`: what they print of themselves, and what the shim says of them.
+//! The programs of `ctests/ledger` and `ctests/completions`: what they print of themselves, and what the shim says of them.
 //!
 //! A line of the shim is compared with a pattern, in which `{key}` is what the program printed as `key=...`, `#` a
 //! number, and `*` anything.
@@ -99,7 +99,18 @@ pub fn ledger_library(name: &str) -> PathBuf {
     cc(&format!("ctests/ledger/{name}.c"), &["-shared", "-fPIC", &dir, "-libverbs"])
 }
 
-/// A run of such a program on the scripted provider, with HANG_SECS as low as it goes.
+/// Compiles a program of `ctests/completions`. Unwinding runs their clean-ups.
+pub fn completions(name: &str) -> PathBuf {
+    let dir = format!("-L{}", scripted_dir().display());
+    cc(&format!("ctests/completions/{name}.c"), &["-fexceptions", &dir, "-libverbs"])
+}
+
+/// A run of such a program on the scripted provider.
+pub fn run_completions(name: &str, args: &[&str], flavour: Option<Flavour>) -> Run {
+    Run::new(completions(name)).args(args).scripted().shim_if(flavour)
+}
+
+/// A run of a program of `ctests/ledger` on the scripted provider, with HANG_SECS as low as it goes.
 pub fn run_ledger(name: &str, args: &[&str], flavour: Option<Flavour>) -> Run {
     let run = Run::new(ledger(name)).args(args).scripted().shim_if(flavour);
     // Without malloc's cache a new object gets the address of the one that was freed last.

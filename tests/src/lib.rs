@@ -19,7 +19,9 @@ mod run;
 mod sa;
 
 pub use build::{Compiler, cc, cc_with, clean_name};
-pub use reports::{acks_after, are_valid, assert_report, device_after, is_valid, with_reports};
+pub use reports::{
+    acks_after, are_valid, assert_report, device_after, device_after_in_full, is_valid, with_reports,
+};
 pub use run::{Outcome, Run};
 pub use sa::{ScriptedDaemon, sa_program};
 

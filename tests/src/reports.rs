@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Outcome, Run, path};
 
-/// Runs it with JSON reports, one for each process; they come sorted by how many completions they count.
+/// Runs it with JSON reports, one for each process; they come sorted by how many failed completions they count.
 pub fn with_reports(run: Run) -> (Outcome, Vec<Value>) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let target = format!("json:{}/%p", dir.path().display());
@@ -27,13 +27,13 @@ pub fn with_reports(run: Run) -> (Outcome, Vec<Value>) {
             report
         })
         .collect();
-    reports.sort_by_key(polled);
+    reports.sort_by_key(failed);
     (outcome, reports)
 }
 
-fn polled(report: &Value) -> u64 {
+fn failed(report: &Value) -> u64 {
     let devices = report["devices"].as_array().into_iter().flatten();
-    devices.filter_map(|device| device["completions"]["polled"].as_u64()).sum()
+    devices.filter_map(|device| device["completions"]["failed"].as_u64()).sum()
 }
 
 /// What a report must say of a device after that many rounds (`one_round` in `ctests/harmless/harmless.h`).
@@ -48,8 +48,19 @@ pub fn device_after(rounds: u64, opened: u64, closed: u64) -> Value {
         },
         "async_events": acks_after(rounds),
         "comp_events": { "got": rounds, "acked": rounds },
-        "completions": { "polled": 3 * rounds, "failed": rounds },
+        "completions": {
+            "polled": null, "failed": rounds, "unattributed": 0, "poll_errors": 0,
+            "by_status": { "WR_FLUSH_ERR": rounds }, "by_opcode": null,
+        },
     })
+}
+
+/// The same under `IBV_SA_CQ=full`.
+pub fn device_after_in_full(rounds: u64, opened: u64, closed: u64) -> Value {
+    let mut device = device_after(rounds, opened, closed);
+    device["completions"]["polled"] = json!(3 * rounds);
+    device["completions"]["by_opcode"] = json!({ "SEND": 2 * rounds });
+    device
 }
 
 /// The asynchronous events that so many rounds take and acknowledge.

@@ -119,7 +119,7 @@ fn the_release_is_stripped_and_small() {
     let bytes = read(&shim(Flavour::Release));
     let elf = Elf::parse(&*bytes).expect("ELF");
     assert!(elf.section_by_name(".symtab").is_none(), "not stripped");
-    assert!(bytes.len() < 600_000, "{} bytes", bytes.len());
+    assert!(bytes.len() < 680_000, "{} bytes", bytes.len());
 }
 
 /// libibverbs as installed, which the shim takes the place of.
@@ -183,6 +183,9 @@ fn frames(elf: &Elf) -> BTreeMap<u64, (u64, bool)> {
     found
 }
 
+/// Trampolines of `ops.poll_cq`, of both modes that look at completions.
+const POLL_CQ: usize = 2 * 16;
+
 /// A thread may be cancelled in any of these frames. The unwinder of the C library (libgcc_s) then passes
 /// through them; a landing pad would be run by the one linked into the shim, and the program would abort.
 #[test]
@@ -196,14 +199,21 @@ fn no_exported_function_has_a_landing_pad() {
             exports(&elf).into_iter().map(|(name, (_, address))| (name, address)).collect();
         // The trampolines behind the pointers in a context are not exported, but stand in the same place.
         if flavour == Flavour::Debug {
-            let trampolines = elf
-                .symbols()
-                .filter(|symbol| symbol.is_definition())
-                .filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())))
-                .filter(|(name, _)| name.contains("trampoline") && name.contains("5enter"));
-            let before = places.len();
+            let symbols = elf.symbols().filter(|symbol| symbol.is_definition());
+            let named =
+                symbols.filter_map(|symbol| Some((symbol.name().ok()?.to_string(), symbol.address())));
+            let trampolines: Vec<(String, u64)> =
+                named.filter(|(name, _)| name.contains("interpose") && name.contains("5enter")).collect();
+            // Of 6 members of a context 16, of polls of an extended CQ and its counted form 64 each, and those of
+            // `poll_cq`, which are written by hand.
+            assert_eq!(
+                trampolines.len(),
+                6 * 16 + 4 * 64 + POLL_CQ,
+                "the trampolines are not found by their names"
+            );
+            let by_hand = trampolines.iter().filter(|(name, _)| name.contains("4poll5enter"));
+            assert_eq!(by_hand.count(), POLL_CQ);
             places.extend(trampolines);
-            assert!(places.len() >= before + 16, "the trampolines are not found by their names");
         }
         let mut bad = Vec::new();
         for (name, address) in places {

@@ -1,15 +1,23 @@
 //! The report says what the program did, no more and no less, and where it cannot know it says so.
 
-use ibv_sa_tests::{FLAVOURS, Flavour, Run, acks_after, assert_report, device_after, harmless, with_reports};
+use ibv_sa_tests::{
+    FLAVOURS, Flavour, Run, acks_after, assert_report, device_after, device_after_in_full, harmless,
+    with_reports,
+};
 use serde_json::{Value, json};
 
-fn report_of(program: &str, args: &[&str], flavour: Flavour) -> Value {
+fn report_in(cq: &str, program: &str, args: &[&str], flavour: Flavour) -> Value {
     let run = || Run::new(harmless(program)).args(args).scripted();
     let plain = run().run().assert_ok();
-    let (outcome, mut reports) = with_reports(run().shim(flavour));
+    let (outcome, mut reports) = with_reports(run().shim(flavour).env("IBV_SA_CQ", cq));
     outcome.assert_same(&plain);
     assert_eq!(reports.len(), 1, "{outcome}");
     reports.remove(0)
+}
+
+/// What programs do is the same in each mode of looking at completions.
+fn report_of(program: &str, args: &[&str], flavour: Flavour) -> Value {
+    report_in("full", program, args, flavour)
 }
 
 fn sum(report: &Value, pointer: &str) -> u64 {
@@ -21,8 +29,19 @@ fn sum(report: &Value, pointer: &str) -> u64 {
 fn counts_grow_with_the_work() {
     for flavour in FLAVOURS {
         for rounds in [1, 2, 50] {
-            let report = report_of("rounds", &[&rounds.to_string()], flavour);
+            let args: &[&str] = &[&rounds.to_string()];
+            let report = report_of("rounds", args, flavour);
+            assert_report(&report, device_after_in_full(rounds, rounds, rounds), acks_after(rounds));
+            let report = report_in("errors", "rounds", args, flavour);
             assert_report(&report, device_after(rounds, rounds, rounds), acks_after(rounds));
+            // What is not looked at is not said to be nothing.
+            let report = report_in("off", "rounds", args, flavour);
+            let mut device = device_after(rounds, rounds, rounds);
+            for (_, count) in device["completions"].as_object_mut().expect("an object") {
+                *count = Value::Null;
+            }
+            device["completions"].as_object_mut().expect("an object").remove("by_status");
+            assert_report(&report, device, acks_after(rounds));
             assert_eq!(report["program"].as_str().map(|name| name.starts_with("rounds")), Some(true));
         }
     }
@@ -32,7 +51,7 @@ fn counts_grow_with_the_work() {
 fn a_context_is_adopted_when_first_seen() {
     for flavour in FLAVOURS {
         let report = report_of("adopt", &[], flavour);
-        let mut device = device_after(2, 0, 1);
+        let mut device = device_after_in_full(2, 0, 1);
         device["name"] = json!("scr1");
         device["contexts"]["adopted"] = json!(1);
         assert_report(&report, device, acks_after(2));
@@ -94,6 +113,12 @@ fn more_provider_functions_than_trampolines() {
         let gaps = report["gaps"].to_string();
         assert!(gaps.contains("8 context(s) were not watched"), "{gaps}");
         assert_eq!(sum(&report, "/completions/polled"), 3 * 16);
+        let failing = report_in("errors", "crowd", &["devices", "24"], flavour);
+        assert!(failing["gaps"].to_string().contains("8 context(s) were not watched"), "{failing:#}");
+        assert_eq!(sum(&failing, "/completions/failed"), 16);
+        // What is not looked at lacks no trampoline.
+        let off = report_in("off", "crowd", &["devices", "24"], flavour);
+        assert_eq!((&off["partial"], &off["gaps"]), (&json!(false), &json!([])), "{off:#}");
         // All the rest does not depend on trampolines.
         assert_eq!(sum(&report, "/comp_events/got"), 24);
         assert_eq!(sum(&report, "/contexts/opened"), 24);
@@ -105,11 +130,15 @@ fn more_provider_functions_than_trampolines() {
 #[test]
 fn both_ways_to_poll_count_once() {
     for flavour in FLAVOURS {
-        let run = Run::new(harmless("exported_poll")).scripted().shim(flavour);
+        let run = Run::new(harmless("exported_poll")).scripted().shim(flavour).env("IBV_SA_CQ", "full");
         let (outcome, reports) = with_reports(run);
         let outcome = outcome.assert_ok();
         assert_eq!(outcome.stdout, "calls of the provider: 3\n");
-        assert_eq!(reports[0]["devices"][0]["completions"], json!({ "polled": 10, "failed": 0 }));
+        let completions = json!({
+            "polled": 10, "failed": 0, "unattributed": 0, "poll_errors": 0,
+            "by_status": {}, "by_opcode": { "SEND": 10 },
+        });
+        assert_eq!(reports[0]["devices"][0]["completions"], completions);
     }
 }
 
@@ -117,7 +146,8 @@ fn both_ways_to_poll_count_once() {
 #[test]
 fn a_new_cq_at_an_old_address_is_another_cq() {
     for flavour in FLAVOURS {
-        let (outcome, reports) = with_reports(Run::new(harmless("reuse")).scripted().shim(flavour));
+        let (outcome, reports) =
+            with_reports(Run::new(harmless("reuse")).scripted().shim(flavour).env("IBV_SA_CQ", "full"));
         assert_eq!(outcome.assert_ok().stdout, "same address: yes\n");
         let devices = reports[0]["devices"].as_array().expect("devices");
         let polled = |name: &str| {
@@ -149,6 +179,10 @@ fn reports_are_what_the_schema_says() {
     assert!(is_valid(&plain), "{plain:#}");
     let partial = report_of("crowd", &["devices", "24"], Flavour::Release);
     assert!(is_valid(&partial), "{partial:#}");
+    for cq in ["off", "errors"] {
+        let report = report_in(cq, "rounds", &["1"], Flavour::Release);
+        assert!(is_valid(&report), "{report:#}");
+    }
 
     // The schema can say no: every field that we write is one that it demands.
     let fields: Vec<String> = plain.as_object().expect("an object").keys().cloned().collect();

@@ -191,7 +191,8 @@ fn flags_become_variables() {
     }
     let provider = scripted();
     let provider = provider.to_str().expect("UTF-8");
-    let all = ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue", "--socket=/run/a", "--cq=full"];
+    let all =
+        ["--provider", provider, "--report", "--hang-secs=9", "--ack=rescue", "--socket=/run/a", "--cq=full"];
     let expected = [
         "IBV_SA_ACK=rescue".into(),
         "IBV_SA_CQ=full".into(),

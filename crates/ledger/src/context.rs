@@ -47,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) seen_at: AtomicU64,
     /// Objects of which there was something to say and whose places were used again.
     pub(crate) forgotten: AtomicU64,
+    /// The same of QPs of which completions had failed.
+    pub(crate) forgotten_verdicts: AtomicU64,
     pub(crate) tally: Tally,
 }
 
@@ -74,6 +76,7 @@ impl Context {
             queued_at: AtomicU64::new(0),
             seen_at: AtomicU64::new(0),
             forgotten: AtomicU64::new(0),
+            forgotten_verdicts: AtomicU64::new(0),
             tally: Tally::new(),
         }
     }
@@ -85,6 +88,7 @@ impl Context {
         self.id.store(id, Relaxed);
         self.signs.store(0, Relaxed);
         self.forgotten.store(0, Relaxed);
+        self.forgotten_verdicts.store(0, Relaxed);
         self.fd.store(u32::MAX, Relaxed);
         self.closing.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);

@@ -28,6 +28,8 @@ pub(crate) struct Qp {
     pub(crate) born: AtomicU32,
     /// 1 if its connection's end moves it to ERR, as iWARP does.
     pub(crate) ends_with_connection: AtomicU32,
+    /// 1: first seen after its birth, or on a context that was. Its death does not change that.
+    pub(crate) foreign: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
     pub(crate) recv_cq: AtomicUsize,
     /// 0: none; 1: a LID; 2: a GID.
@@ -88,6 +90,7 @@ impl Qp {
             handle: AtomicU32::new(0),
             born: AtomicU32::new(0),
             ends_with_connection: AtomicU32::new(0),
+            foreign: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
             address_kind: AtomicU32::new(0),

@@ -111,15 +111,33 @@ impl Ledger {
             qp.handle.store(new.ident.handle, Relaxed);
             qp.born.store(1, Relaxed);
             qp.ends_with_connection.store(new.ends_with_connection.into(), Relaxed);
+            qp.foreign.store((state == FOREIGN).into(), Relaxed);
             qp.send_cq.store(new.send_cq, Relaxed);
             qp.recv_cq.store(new.recv_cq, Relaxed);
         };
         let kept = match self.qps.find(key) {
-            Some(place) => self.qps.succeed((place, key), state, |_| {}, fill),
-            None => self.qps.insert(key, state, |_| {}, fill).is_some(),
+            Some(place) => self.qps.succeed((place, key), state, |old| self.forget(old), fill),
+            None => self.qps.insert(key, state, |old| self.forget(old), fill).is_some(),
         };
         if !kept {
             self.crowded_out.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The place of a QP is used for another. That there was something to say of it is not forgotten.
+    fn forget(&self, qp: &Qp) {
+        if !qp.is_well()
+            && let Some(context) = self.context_of(self.home_of(qp))
+        {
+            context.forgotten_verdicts.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn home_of(&self, qp: &Qp) -> Home {
+        Home {
+            context: qp.context.load(Relaxed),
+            context_generation: qp.context_generation.load(Relaxed),
+            device: NO_DEVICE,
         }
     }
 
@@ -261,8 +279,9 @@ impl Ledger {
                     qp.context.store(home.context, Relaxed);
                     qp.context_generation.store(home.context_generation, Relaxed);
                     qp.number.store(qp_num, Relaxed);
+                    qp.foreign.store(1, Relaxed);
                 };
-                self.qps.insert(key, FOREIGN, |_| {}, fill)?;
+                self.qps.insert(key, FOREIGN, |old| self.forget(old), fill)?;
                 self.qp_place(context, qp_num)
             }
         }
@@ -283,7 +302,7 @@ impl Ledger {
     /// What is known about the failures of a QP. `None` if the token's entry serves another QP by now.
     pub fn verdict(&self, token: QpToken) -> Option<Verdict> {
         let qp = self.qp(token)?;
-        let context = self.context_of_qp(qp);
+        let context = self.context_of(self.home_of(qp));
         Some(Verdict {
             context: context.map_or(ContextName::default(), |context| self.name_of(context)),
             ident: Ident { number: qp.number.load(Relaxed), handle: qp.handle.load(Relaxed) },
@@ -297,22 +316,15 @@ impl Ledger {
         })
     }
 
-    fn context_of_qp(&self, qp: &Qp) -> Option<&Context> {
-        self.context_of(Home {
-            context: qp.context.load(Relaxed),
-            context_generation: qp.context_generation.load(Relaxed),
-            device: NO_DEVICE,
-        })
-    }
-
     fn cause(&self, qp: &Qp) -> Cause {
         let moved = |(to, tid, at)| Cause::Moved { to, by: Thread { tid, ..Default::default() }, at };
         match (qp.first_failure(), qp.moved_before_flush(), qp.event()) {
             (Some(failure), ..) => Cause::Failure(failure),
-            (None, Some((_, _, at)), Some(event)) if event.at < at => Cause::Event(event),
+            // In one tick of the clock too: a reader that gives up acts at once.
+            (None, Some((_, _, at)), Some(event)) if event.at <= at => Cause::Event(event),
             (None, Some(found), _) => moved(found),
             (None, None, Some(event)) => Cause::Event(event),
-            (None, None, None) => match self.context_of_qp(qp) {
+            (None, None, None) => match self.context_of(self.home_of(qp)) {
                 Some(context) if context.has_failed() => Cause::DeviceGone,
                 context => Cause::Unknown(self.unseen(qp, context)),
             },
@@ -323,7 +335,7 @@ impl Ledger {
         let cqs = [(&qp.send_cq, SEND_CQ), (&qp.recv_cq, RECV_CQ)];
         let failed_on = qp.failed_on.load(Relaxed);
         let mut unseen = Unseen {
-            foreign: qp.head().state() != ALIVE && qp.head().state() != DEAD,
+            foreign: qp.foreign.load(Relaxed) == 1,
             connection_ended: qp.ends_with_connection.load(Relaxed) == 1,
             unwatched: self.unwatched.load(Relaxed) + self.unwatched_cqs.load(Relaxed) != 0,
             events_unread: context.is_some_and(|context| context.reader.load(Relaxed) == 0),

@@ -381,6 +381,7 @@ impl Ledger {
             closed: context.head().state() == DEAD,
             gone: context.is_gone(),
             objects_left_out: context.forgotten.load(Relaxed),
+            verdicts_left_out: context.forgotten_verdicts.load(Relaxed),
             ..Default::default()
         }
     }

@@ -169,6 +169,17 @@ fn an_event_of_the_qp_is_a_reason() {
 }
 
 #[test]
+fn an_event_before_the_programs_own_move_is_the_reason() {
+    let books = books!();
+    // The reader gives the QP up at once: in the same tick of the clock.
+    books.qp_event(CONTEXT, NUMBER, 2, 8, SECOND);
+    let moving = books.qp_moves(CONTEXT, NUMBER, 6, 8, SECOND);
+    books.qp_moved(&moving, true);
+    flushed(books, RECV_CQ, SECOND);
+    assert!(matches!(verdict(books).cause, Cause::Event(_)));
+}
+
+#[test]
 fn a_device_that_is_gone_needs_no_other_reason() {
     let books = books!();
     books.removal_sign(CONTEXT, Sign::GetFailed);
@@ -199,6 +210,11 @@ fn a_qp_of_which_the_birth_was_not_seen_has_a_verdict_but_no_line_for_flushes() 
     let ToSay::FirstFailure(token) = books.completion_failed(&other) else { panic!("it was left out") };
     let verdict = books.verdict(token).unwrap();
     assert!(!verdict.born && verdict.ident.number == 99);
+    // Nor does anybody know more of it when its context is closed.
+    books.qp_destroyed(token);
+    let verdict = books.verdict(token).unwrap();
+    assert!(!verdict.born && verdict.destroyed);
+    let Cause::Failure(_) = verdict.cause else { panic!("{verdict:?}") };
     let flush = Failure { status: 5, ..failure };
     let third = Failed { qp_num: Some(98), failure: flush, ..other };
     assert_eq!(books.completion_failed(&third), ToSay::Nothing);
@@ -246,6 +262,22 @@ fn the_peer_is_what_the_program_connected_to() {
     assert_eq!(verdict(books).peer, Some(Peer { number: Some(18), address: Some(Address::Gid(gid)) }));
     books.qp_peer_is(CONTEXT, NUMBER, Some(0), Some(Address::Lid(5)));
     assert_eq!(verdict(books).peer, Some(Peer { number: Some(0), address: Some(Address::Lid(5)) }));
+}
+
+#[test]
+fn verdicts_whose_places_were_used_again_are_counted() {
+    const QPS: u64 = 5000;
+    let books = books!();
+    for number in 0..QPS as u32 {
+        let ident = Ident { number: 100 + number, handle: number };
+        books.qp_created(&NewQp { context: CONTEXT, ident, send_cq: SEND_CQ, recv_cq: RECV_CQ, ends_with_connection: false });
+        let failure = Failure { status: 12, vendor_err: 0, wr_id: 1, at: SECOND };
+        let qp_num = Some(ident.number);
+        books.completion_failed(&Failed { cq: SEND_CQ, context: CONTEXT, qp_num, failure });
+        books.qp_destroyed(books.qp_numbered(CONTEXT, ident.number));
+    }
+    let context = &books.snapshot().contexts[0];
+    assert_eq!(context.verdicts.len() as u64 + context.verdicts_left_out, QPS);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 """runner.py PLAN: inside the VM, run the plan's checks and tell the host what each process did.
 
 One line of JSON on stdout per finished run (a check in one mode). Nothing is judged here: check.py on the
-host compares. The modes: "plain" (the program alone), "shim" (with libibv_sa preloaded and reporting) and
-"strace" (the same under strace, which counts the reads of event descriptors by its own means).
+host compares. The modes: "plain" (the program alone), "shim" (with libibv_sa preloaded, reporting and counting
+all completions), "strace" (with the usual settings, under strace, which counts the reads of event descriptors by
+its own means), and "off", "errors" and "full", the values of IBV_SA_CQ.
 """
 
 import glob
@@ -20,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 SHIM = "/in/libibv_sa.so.1"
 EVENT_FILE = "infinibandevent"  # what the kernel calls both async_fd and a completion channel's descriptor
 GRACE = 10  # seconds that a server has to end by itself after its client
+
+CQ_MODES = {"shim": "full", "off": "off", "errors": "errors", "full": "full"}
 
 print_lock = threading.Lock()
 
@@ -41,6 +44,8 @@ class Process:
         if mode != "plain":
             libraries.append(SHIM)
             environment["IBV_SA_REPORT"] = f"json:{self.directory}/report.%p.json"
+            if settings is None and mode in CQ_MODES:
+                environment["IBV_SA_CQ"] = CQ_MODES[mode]
         if libraries:
             environment["LD_PRELOAD"] = " ".join(libraries)
         if mode == "strace":
