@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// steps: polls in single steps. After each instruction of libibv_sa in an empty poll, a good one and one that fails, the
-// stack is looked at: the poll's caller must be there. Prints how many instructions that were.
+// steps: polls in single steps. After each instruction of libibv_sa in an empty poll, a good one and one that fails,
+// the stack is looked at: the poll's caller must be there. Prints how many instructions that were.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

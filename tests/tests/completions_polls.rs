@@ -1,5 +1,5 @@
-//! Polls, one by one: no completion that failed is missed or counted twice, and a poll does what it does without the shim,
-//! also if it never returns.
+//! Polls, one by one: no completion that failed is missed or counted twice, and a poll does what it does without the
+//! shim, also if it never returns.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
