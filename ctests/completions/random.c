@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// random SEED POLLS: completions of random statuses and opcodes in batches of random sizes, on a plain and on an extended
-// CQ, of four QPs. Prints what the program counted: polled=, failed=, and for each that occurred opcode=NAME NUMBER,
+// random SEED POLLS: completions of random statuses and opcodes in batches of random sizes, on a plain and on an
+// extended CQ, of four QPs. Prints what the program counted: polled=, failed=, and for each that occurred opcode=NAME NUMBER,
 // status=NAME NUMBER, and failure=QP-NUMBER NUMBER, flush=QP-NUMBER NUMBER.
 
 #include "completions.h"

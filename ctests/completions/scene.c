@@ -22,6 +22,7 @@
 //   wait                         until flushes have been waiting for long enough
 //   destroy, another             of the QP, and its successor
 //   close                        all is destroyed and closed
+//   shut                         the context is closed, and all in it left
 // The environment: POISON=BYTE fills what is not defined of a failed completion.
 
 #include "completions.h"
@@ -282,6 +283,8 @@ static void step(const char *text)
 		scene.qp = NULL;
 	} else if (!strcmp(text, "another")) {
 		make_qp();
+	} else if (!strcmp(text, "shut")) {
+		REQUIRE(ibv_close_device(scene.context) == 0);
 	} else {
 		REQUIRE(!strcmp(text, "close"));
 		close_scene();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// spinning TIMES FOUND: a thread polls without end and is cancelled asynchronously, so many times, each time after another
-// while. The provider's function, which is the program's own and holds nothing, finds so many good completions each time.
+// spinning TIMES FOUND: a thread polls without end and is cancelled asynchronously, so many times, each time after
+// another while. The provider's function, which is the program's own and holds nothing, finds so many good completions
+// each time.
 
 #include "completions.h"
 

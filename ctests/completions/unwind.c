@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// unwind WAY POLL: a poll does not return, or somebody looks at the stack meanwhile. POLL is `plain` or `start`, the first
-// poll of an extended CQ. WAY is
+// unwind WAY POLL: a poll does not return, or somebody looks at the stack meanwhile. POLL is `plain` or `start`, the
+// first poll of an extended CQ. WAY is
 //   cancelled   the thread is cancelled asynchronously
 //   deferred    the same, at a cancellation point
 //   exit        the provider ends the thread

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// failures CASE [DEVICE [GID-INDEX]]: QP a sends to QP b of the same process, and something is wrong with it. Prints who
-// the QPs are and every completion that failed, in the order in which they were polled; the CQ of a is polled first.
+// failures CASE [DEVICE [GID-INDEX]]: QP a sends to QP b of the same process, and something is wrong with it. Prints
+// who the QPs are and every completion that failed, in the order in which they were polled; the CQ of a is polled first.
 // Built with: cc failures.c failures_pair.c -libverbs
 
 #include <stdbool.h>

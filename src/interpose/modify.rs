@@ -71,6 +71,10 @@ unsafe extern "C" fn after(
             return;
         }
         ledger.qp_moved(moving, result == 0);
+        // SAFETY: as the caller promises.
+        if result == 0 && mask as u32 & IBV_QP_STATE != 0 && unsafe { (*attr).qp_state } == IBV_QPS_RTR {
+            ledger.qp_is_ready(context.addr(), number);
+        }
         if result == 0 && mask as u32 & (IBV_QP_AV | IBV_QP_DEST_QPN) != 0 {
             // SAFETY: as the caller promises.
             let (peer, address) = unsafe { peer(&*attr, mask as u32) };

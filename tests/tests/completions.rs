@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 
 const ONLY_FOLLOWS: &str = "WR_FLUSH_ERR on this QP only follows from it";
 
+/// The number of a QP that nobody has made (`other:` in scene.c).
+const OTHER: u64 = 703710;
+
 /// The modes in which errors are looked at.
 const LOOKING: [&str; 2] = ["errors", "full"];
 
 /// One scene, and what is to be made of it.
 struct Scene {
     steps: &'static str,
-    /// What the shim says: `first`, `first2`: the first failure of the first and the second QP; other lines as patterns.
+    /// What the shim says: `first`, `first2`: the first failure of the first and the second QP; others are patterns.
     says: &'static [&'static str],
     /// For each QP with failed completions: its key, failures, flushes, and the kind of the cause.
     verdicts: &'static [(&'static str, u64, u64, &'static str)],
@@ -60,7 +63,9 @@ const FAILURES: [Scene; 12] = [
     scene("poll:recv:22,23,0 close", &[], &[]),
 ];
 
-const FLUSHES: [Scene; 16] = [
+const FLUSHES: [Scene; 18] = [
+    scene("poll:recv:5x3 shut", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
+    scene("modify:reset modify:rtr poll:recv:5x2 close", &[OTHER_CQ], &[("qp", 0, 2, "unknown")]),
     scene("poll:recv:5x3 close", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
     scene("poll:recv:5x3 destroy close", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
     scene("poll:recv:5x3", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
@@ -168,7 +173,7 @@ fn pattern(says: &str) -> String {
             format!("QP qp_num {{qp_num}} (scr0): first failure {{first}}: *; {ONLY_FOLLOWS}, of which *")
         }
         "other" => format!(
-            "QP qp_num 703710 (scr0): first failure RNR_RETRY_EXC_ERR (vendor_err 0x8d, *; {ONLY_FOLLOWS}"
+            "QP qp_num {OTHER} (scr0): first failure RNR_RETRY_EXC_ERR (vendor_err 0x8d, *; {ONLY_FOLLOWS}"
         ),
         other => other.into(),
     }
@@ -190,13 +195,13 @@ fn judge(scene: &Scene, outcome: &Outcome, report: &Value, cq: &str) {
     assert_eq!(verdicts.len(), scene.verdicts.len(), "{outcome}\n{report:#}");
     for (key, failures, flushes, cause) in scene.verdicts {
         let foreign = ["qp_num", "other"].contains(key);
-        let number = match *key {
-            "other" => "703710",
-            "qp_num" => outcome.value("qp_num"),
-            key => outcome.value(&key.replace("qp", "qp_num")),
+        let number: u64 = match *key {
+            "other" => OTHER,
+            "qp_num" => outcome.number("qp_num") as u64,
+            key => outcome.number(&key.replace("qp", "qp_num")) as u64,
         };
         let wanted = |verdict: &&Value| {
-            verdict["qp_num"] == number.parse::<u64>().expect("a qp_num")
+            verdict["qp_num"] == number
                 && (verdict["cause"]["kind"] == *cause)
                 && verdict["flushes"] == *flushes
         };

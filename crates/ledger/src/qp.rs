@@ -141,6 +141,20 @@ impl Qp {
         self.stage.store(NONE, Release);
     }
 
+    /// The same QP, made ready to receive after RESET: what is flushed from now on has another reason.
+    pub(crate) fn is_ready(&self) {
+        const TO_RESET: u32 = 1;
+        if self.moved_to.compare_exchange(TO_RESET, 0, AcqRel, Relaxed).is_ok()
+            && self.moved_before_flush.load(Acquire) == TO_RESET
+            && !self.has_failed()
+        {
+            for word in [&self.flushes, &self.first_flush_at] {
+                word.store(0, Relaxed);
+            }
+            self.moved_before_flush.store(0, Release);
+        }
+    }
+
     pub(crate) fn peer_is(&self, number: Option<u32>, address: Option<Address>) {
         if let Some(number) = number {
             self.peer_number.store(u64::from(number) + 1, Relaxed);

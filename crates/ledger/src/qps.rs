@@ -157,6 +157,13 @@ impl Ledger {
         }
     }
 
+    /// The program has made a QP ready to receive.
+    pub fn qp_is_ready(&self, context: usize, qp_num: u32) {
+        if let Some((_, qp)) = self.live_qp(context, qp_num) {
+            qp.is_ready();
+        }
+    }
+
     /// The program connects a QP.
     pub fn qp_peer_is(&self, context: usize, qp_num: u32, number: Option<u32>, address: Option<Address>) {
         if let Some((_, qp)) = self.live_qp(context, qp_num) {

@@ -180,6 +180,27 @@ fn an_event_before_the_programs_own_move_is_the_reason() {
 }
 
 #[test]
+fn a_qp_that_is_used_again_after_reset_has_no_excuse() {
+    let books = books!();
+    let moves = |to| books.qp_moved(&books.qp_moves(CONTEXT, NUMBER, to, 7, SECOND), true);
+    moves(0);
+    // Of its life before.
+    flushed(books, RECV_CQ, SECOND);
+    assert!(matches!(verdict(books).cause, Cause::Moved { to: 0, .. }));
+    books.qp_is_ready(CONTEXT, NUMBER);
+    flushed(books, RECV_CQ, 2 * SECOND);
+    let found = verdict(books);
+    assert!(matches!(found.cause, Cause::Unknown(_)) && found.flushes == 1, "{found:?}");
+    assert!(books.qp_ends(books.qp_numbered(CONTEXT, NUMBER)));
+    // An excuse that holds.
+    moves(0);
+    moves(6);
+    books.qp_is_ready(CONTEXT, NUMBER);
+    flushed(books, RECV_CQ, 3 * SECOND);
+    assert!(matches!(verdict(books).cause, Cause::Moved { to: 6, .. }));
+}
+
+#[test]
 fn a_device_that_is_gone_needs_no_other_reason() {
     let books = books!();
     books.removal_sign(CONTEXT, Sign::GetFailed);
