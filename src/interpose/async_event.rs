@@ -11,6 +11,7 @@ use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::removal;
 use crate::provider::real;
+use crate::settings::CqMode;
 use crate::{clock, settings, tell, watch};
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
@@ -96,7 +97,9 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
             let text = lines::two_readers(&name, &one, &tell::person(&clock::me()), &event);
             tell::incident(ledger, What::TwoReaders, name.id, tid, &text);
         }
-        if (IBV_EVENT_QP_FATAL..=IBV_EVENT_QP_ACCESS_ERR).contains(&event_type) {
+        if settings::get().cq != CqMode::Off
+            && (IBV_EVENT_QP_FATAL..=IBV_EVENT_QP_ACCESS_ERR).contains(&event_type)
+        {
             // SAFETY: as the caller promises; what an event is about is alive until the event is acknowledged.
             let number = unsafe { (*(*event).element.qp).qp_num };
             ledger.qp_event(context.addr(), number, event_type, tid, clock::now());

@@ -125,6 +125,15 @@ pub(crate) unsafe fn adopt_into(ledger: &'static ibv_sa_ledger::Ledger, context:
     }
 }
 
+/// The device's transport; unknown if there is no device.
+///
+/// # Safety
+/// `context` is open.
+pub(crate) unsafe fn transport(context: *mut ibv_context) -> ibv_transport_type {
+    // SAFETY: an open context points at its device, or at none.
+    unsafe { (*context).device.as_ref().map_or(IBV_TRANSPORT_UNKNOWN, |device| device.transport_type) }
+}
+
 /// # Safety
 /// `context` is open; the result lives as long as its device.
 unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a [u8] {

@@ -9,6 +9,7 @@ use crate::abi::*;
 use crate::boundary::{bookkeeping, uncancelled};
 use crate::interpose::object::ident;
 use crate::interpose::{backlog, completion, removal};
+use crate::settings::CqMode;
 use crate::{clock, settings, tell, watch};
 
 /// Bytes of an object that libibverbs waits in.
@@ -59,11 +60,10 @@ pub(crate) unsafe extern "C" fn begin(
     bookkeeping(|ledger| {
         let now = clock::now();
         destroying = ledger.destroy_begins(kind, object.addr(), clock::tid(), now);
-        if kind == Kind::Qp {
+        if kind == Kind::Qp && settings::get().cq != CqMode::Off {
             // SAFETY: alive and of this kind, as the caller promises.
             let number = unsafe { (*object.cast::<ibv_qp>()).qp_num };
-            destroying.qp = ledger.qp_numbered(context.addr(), number);
-            completion::qp_ends(ledger, destroying.qp);
+            destroying.moving = completion::qp_is_destroyed(ledger, context.addr(), number, now);
         }
         if destroying.may_wait {
             // SAFETY: open, as the caller promises.
@@ -128,9 +128,7 @@ pub(crate) extern "C" fn end(destroying: &Destroying, kind: Kind, context: *mut 
         let (ok, busy) = (result == 0, result == libc::EBUSY);
         // Asked while its name is still known.
         let name = busy.then(|| ledger.object_name(destroying.token)).flatten();
-        if ok {
-            ledger.qp_destroyed(destroying.qp);
-        }
+        ledger.qp_destroyed(&destroying.moving, ok);
         let ended = ledger.destroy_ended(destroying, kind, context, ok, busy);
         if ended.was_watched {
             watch::wake();

@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::boundary::{bookkeeping, counting, errno};
 use crate::clock;
 use crate::forward::absent;
-use crate::interpose::context::{adopt, adopt_into};
+use crate::interpose::context::{self, adopt, adopt_into};
 use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::{backlog, removal};
@@ -187,18 +187,24 @@ pub(crate) unsafe extern "C" fn created(
             adopt_into(ledger, context);
             ident(kind, object)
         };
+        // SAFETY: open, as the caller promises.
+        let transport = unsafe { context::transport(context) };
         let (address, context) = (object.addr(), context.addr());
         ledger.created(&Created { kind, address, context, ident, began });
         if kind == Kind::Qp && settings::get().cq != CqMode::Off {
             // SAFETY: as the caller promises; an extended QP begins as a plain one does.
-            let (send_cq, recv_cq, device) = unsafe {
+            let (send_cq, recv_cq, qp_type) = unsafe {
                 let qp: *mut ibv_qp = object.cast();
-                ((*qp).send_cq.addr(), (*qp).recv_cq.addr(), (*(*qp).context).device)
+                ((*qp).send_cq.addr(), (*qp).recv_cq.addr(), (*qp).qp_type)
             };
-            // SAFETY: NULL, or the device that an open context points at.
-            let transport = unsafe { device.as_ref() }.map(|device| device.transport_type);
-            let ends_with_connection = transport == Some(IBV_TRANSPORT_IWARP);
-            ledger.qp_created(&NewQp { context, ident, send_cq, recv_cq, ends_with_connection });
+            ledger.qp_created(&NewQp {
+                context,
+                ident,
+                send_cq,
+                recv_cq,
+                ends_with_connection: transport == IBV_TRANSPORT_IWARP,
+                connected: matches!(qp_type, IBV_QPT_RC | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV),
+            });
         }
         backlog::look(ledger, context, clock::now());
     });

@@ -8,6 +8,7 @@ use ibv_sa_ledger::{Ledger, Slots};
 use crate::abi::*;
 use crate::boundary::bookkeeping;
 use crate::interpose::completion;
+use crate::interpose::context::{adopt_into, transport};
 use crate::interpose::trampoline::{FEW, MANY, all_of, replace, trampolines};
 use crate::settings::{self, CqMode};
 
@@ -87,14 +88,15 @@ unsafe extern "C" fn looked_at<const ALL: bool>(
         if ALL {
             return counted(cq, result, num_entries, wc);
         }
-        // Negative, or more than was asked for: then the provider has not filled it in.
-        if result as u32 > num_entries.max(0) as u32 {
+        // More than was asked for: then the provider has not filled it in.
+        if result > num_entries {
             return failed(cq, result, num_entries, wc);
         }
         let any = match result {
             1 => (*wc).status,
+            16.. => many(wc, result),
             2..16 => few(wc, result),
-            _ => many(wc, result),
+            _ => return failed(cq, result, num_entries, wc),
         };
         if any == IBV_WC_SUCCESS { result } else { failed(cq, result, num_entries, wc) }
     }
@@ -212,6 +214,11 @@ unsafe fn failures(
     wc: *const ibv_wc,
     number: usize,
 ) {
+    // SAFETY: open, as the caller promises. After fork it is not in this process's books yet.
+    let qp_goes_on = unsafe {
+        adopt_into(ledger, context);
+        qp_goes_on(context)
+    };
     for i in 0..number {
         // SAFETY: as the caller promises. These four members are all that is defined of a failed completion
         // (ibv_poll_cq(3)).
@@ -220,7 +227,7 @@ unsafe fn failures(
             ((*wc).status, (*wc).wr_id, (*wc).qp_num, (*wc).vendor_err)
         };
         if status != IBV_WC_SUCCESS {
-            let known = completion::Known { status, wr_id, qp_num: Some(qp_num), vendor_err };
+            let known = completion::Known { status, wr_id, qp_num: Some(qp_num), vendor_err, qp_goes_on };
             completion::failed(ledger, (cq.addr(), context.addr()), &known);
         }
     }
@@ -246,19 +253,31 @@ trampolines! {
     after |_kept, result| if result == 0 { one_counted(cq) };
 }
 
+/// Whether a failure leaves its QP alone: with transports of a vendor's own (EFA, usNIC) each work request fails by itself.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn qp_goes_on(context: *mut ibv_context) -> bool {
+    // SAFETY: as the caller promises.
+    let transport = unsafe { transport(context) };
+    matches!(transport, IBV_TRANSPORT_USNIC | IBV_TRANSPORT_USNIC_UDP | IBV_TRANSPORT_UNSPECIFIED)
+}
+
 /// What can be told of the failed completion at which an extended CQ stands: a CQ has the readers that it was created
 /// with (ibv_create_cq_ex(3)).
 ///
 /// # Safety
 /// `cq` is live and stands at a completion with an error status.
-unsafe fn known(cq: *mut ibv_cq_ex) -> completion::Known {
+unsafe fn known(ledger: &'static Ledger, cq: *mut ibv_cq_ex) -> completion::Known {
     // SAFETY: as the caller promises; the members are functions of the provider for a CQ that stands at a completion.
     unsafe {
         completion::Known {
             status: (*cq).status,
             wr_id: (*cq).wr_id,
-            qp_num: (*cq).read_qp_num.map(|read| read(cq)),
+            // mlx4 leaves garbage where a reader was not asked for.
+            qp_num: (*cq).read_qp_num.filter(|_| ledger.tells_qp(cq.addr())).map(|read| read(cq)),
             vendor_err: (*cq).read_vendor_err.map_or(0, |read| read(cq)),
+            qp_goes_on: qp_goes_on((*cq).context),
         }
     }
 }
@@ -270,7 +289,10 @@ unsafe fn known(cq: *mut ibv_cq_ex) -> completion::Known {
 unsafe extern "C" fn one_failed(cq: *mut ibv_cq_ex) {
     bookkeeping(|ledger| {
         // SAFETY: as the caller promises.
-        let (known, context) = unsafe { (known(cq), (*cq).context) };
+        let (known, context) = unsafe {
+            adopt_into(ledger, (*cq).context);
+            (known(ledger, cq), (*cq).context)
+        };
         completion::failed(ledger, (cq.addr(), context.addr()), &known);
     });
 }
@@ -288,7 +310,7 @@ unsafe extern "C" fn one_counted(cq: *mut ibv_cq_ex) {
             let opcode = good.then(|| (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)));
             ledger.polled(cq.addr(), context.addr(), 1, opcode.into_iter());
             if !good {
-                completion::failed(ledger, (cq.addr(), context.addr()), &known(cq));
+                completion::failed(ledger, (cq.addr(), context.addr()), &known(ledger, cq));
             }
         }
     });

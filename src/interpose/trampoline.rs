@@ -130,8 +130,8 @@ pub(super) use trampolines;
 
 trampolines! {
     FEW create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
-    before clock::now();
-    after |began, cq| extended_cq_created(cq, context, began);
+    before (clock::now(), attr.as_ref().is_some_and(|attr| attr.wc_flags & u64::from(IBV_WC_EX_WITH_QP_NUM) != 0));
+    after |asked, cq| extended_cq_created(cq, context, asked.0, asked.1);
 
     FEW create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
     before clock::now();
@@ -170,13 +170,21 @@ unsafe fn wq_going(wq: *mut ibv_wq) -> (Destroying, *mut ibv_context) {
 /// # Safety
 /// `context` is open; `cq` is NULL or an extended CQ that nobody else has seen yet.
 #[inline(never)]
-unsafe extern "C" fn extended_cq_created(cq: *mut ibv_cq_ex, context: *mut ibv_context, began: u64) {
+unsafe extern "C" fn extended_cq_created(
+    cq: *mut ibv_cq_ex,
+    context: *mut ibv_context,
+    began: u64,
+    tells_qp: bool,
+) {
     // SAFETY: as the caller promises.
     unsafe { created(Kind::Cq, cq.cast(), context, began) };
     if cq.is_null() {
         return;
     }
     bookkeeping(|ledger| {
+        if tells_qp {
+            ledger.cq_tells_qp(cq.addr());
+        }
         // SAFETY: live and ours alone, as the caller promises.
         if !unsafe { poll::watch_extended(cq) } {
             ledger.cq_unwatched();

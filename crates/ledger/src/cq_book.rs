@@ -9,6 +9,9 @@ use crate::traffic::{OpcodeCounts, opcode_place};
 /// CQs that are counted by opcode at one time.
 pub(crate) const BOOKS: usize = 4096;
 
+/// In the place of a book's number: there was none for this CQ.
+const NO_BOOK: u32 = u32::MAX;
+
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 
@@ -50,6 +53,9 @@ impl CqBooks {
     fn give(&self, cq: &Object) -> Option<&CqBook> {
         /// Books looked at; those of CQs that are gone are given back at random.
         const LOOKS: u32 = 64;
+        if cq.book.load(Relaxed) == NO_BOOK {
+            return None;
+        }
         for _ in 0..LOOKS {
             let place = self.next.fetch_add(1, Relaxed) as usize % BOOKS;
             let book = &self.books[place];
@@ -62,6 +68,8 @@ impl CqBooks {
             }
             return self.of(cq);
         }
+        // It is not looked for again.
+        let _ = cq.book.compare_exchange(0, NO_BOOK, AcqRel, Relaxed);
         None
     }
 

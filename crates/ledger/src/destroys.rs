@@ -5,7 +5,7 @@ use crate::account::{Account, after_write};
 use crate::events::Kind;
 use crate::object::{Ident, Object};
 use crate::open::{Taken, Thread};
-use crate::qps::QpToken;
+use crate::qps::Moving;
 use crate::sync::*;
 use crate::table::{ALIVE, Entry, FOREIGN};
 use crate::waits::{Token, Wait};
@@ -26,8 +26,8 @@ pub struct Handed {
 pub struct Destroying {
     /// The object.
     pub token: Token,
-    /// A QP in the books of completions.
-    pub qp: QpToken,
+    /// A QP, in the books of completions.
+    pub moving: Moving,
     /// Held acks that find an open event now.
     pub handed: Handed,
     /// Whether it may come to wait: events are open, or acks are held.
@@ -65,7 +65,7 @@ impl Ledger {
         after_write();
         let handed = Handed { events: object.events.pair(), completions: object.completions.pair() };
         self.close_paired(object, handed.events);
-        Destroying { token, qp: QpToken::default(), handed, may_wait: object.may_wait(), silent: gone }
+        Destroying { token, moving: Moving::default(), handed, may_wait: object.may_wait(), silent: gone }
     }
 
     /// What the books have of an object turns out to be of another one, which lived at its address before. All that is

@@ -205,6 +205,14 @@ impl Incidents {
             .collect()
     }
 
+    pub(crate) fn has_room(&self) -> bool {
+        self.used.load(Relaxed) < INCIDENTS as u32
+    }
+
+    pub(crate) fn leave_out(&self) {
+        self.left_out.fetch_add(1, Relaxed);
+    }
+
     pub(crate) fn left_out(&self) -> u32 {
         self.left_out.load(Relaxed)
     }

@@ -170,6 +170,16 @@ impl Ledger {
         self.incidents.again(place);
     }
 
+    /// Whether there is room for another incident.
+    pub fn keeps_incidents(&self) -> bool {
+        self.incidents.has_room()
+    }
+
+    /// An incident happened of which only the number is kept.
+    pub fn incident_left_out(&self) {
+        self.incidents.leave_out();
+    }
+
     /// Adds to the text of an incident.
     pub fn amend(&self, place: u32, text: &str) {
         self.incidents.amend(place, text);

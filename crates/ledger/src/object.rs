@@ -56,6 +56,8 @@ pub(crate) struct Object {
     pub(crate) refused: AtomicU32,
     /// Place of a CQ's book plus 1: see [`crate::cq_book`].
     pub(crate) book: AtomicU32,
+    /// 1 for an extended CQ that was created with a reader of the qp_num.
+    pub(crate) tells_qp: AtomicU32,
     pub(crate) traffic: TrafficCounts,
 }
 
@@ -103,6 +105,7 @@ impl Object {
             named: Named::new(),
             refused: AtomicU32::new(0),
             book: AtomicU32::new(0),
+            tells_qp: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
     }
@@ -152,6 +155,7 @@ impl Object {
         self.bad_acks_told.store(0, Relaxed);
         self.named.forget();
         self.refused.store(0, Relaxed);
+        self.tells_qp.store(0, Relaxed);
         self.traffic.reset();
     }
 

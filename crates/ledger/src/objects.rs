@@ -182,6 +182,18 @@ impl Ledger {
         self.object(token).is_some_and(|object| object.completions_all_by(tid))
     }
 
+    /// An extended CQ was created with a reader of the qp_num.
+    pub fn cq_tells_qp(&self, cq: usize) {
+        if let Some(object) = self.live_object(Kind::Cq, cq) {
+            object.tells_qp.store(1, Relaxed);
+        }
+    }
+
+    /// Whether that is known of it. A reader that was not asked for may be any garbage.
+    pub fn tells_qp(&self, cq: usize) -> bool {
+        self.live_object(Kind::Cq, cq).is_some_and(|object| object.tells_qp.load(Relaxed) == 1)
+    }
+
     pub(crate) fn live_object(&self, kind: Kind, address: usize) -> Option<&Object> {
         let object = self.objects.at(self.objects.find(address)?);
         object.is_live(kind).then_some(object)

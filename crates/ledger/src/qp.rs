@@ -28,6 +28,12 @@ pub(crate) struct Qp {
     pub(crate) born: AtomicU32,
     /// 1 if its connection's end moves it to ERR, as iWARP does.
     pub(crate) ends_with_connection: AtomicU32,
+    /// 1 if its number served another QP before it: completions of that one may come still.
+    pub(crate) reused: AtomicU32,
+    /// 1 once the program has made it ready through us: then its end will come through us too.
+    pub(crate) ran: AtomicU32,
+    /// 1 if a failure moves it to ERR: those of other types go on, or wait in SQE.
+    pub(crate) connected: AtomicU32,
     /// 1: first seen after its birth, or on a context that was. Its death does not change that.
     pub(crate) foreign: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
@@ -58,8 +64,10 @@ pub(crate) struct Qp {
     pub(crate) flushes: AtomicU64,
     pub(crate) first_flush_at: AtomicU64,
     pub(crate) first_flush_wr_id: AtomicU64,
-    /// What `moved_to` was then.
+    /// What `moved_to` was then, plus 1; 0 until that is known. And by whom and when.
     moved_before_flush: AtomicU32,
+    flush_moved_by: AtomicU32,
+    flush_moved_at: AtomicU64,
     /// 1 once a flush without a visible failure was spoken of.
     told: AtomicU32,
 }
@@ -90,6 +98,9 @@ impl Qp {
             handle: AtomicU32::new(0),
             born: AtomicU32::new(0),
             ends_with_connection: AtomicU32::new(0),
+            reused: AtomicU32::new(0),
+            ran: AtomicU32::new(0),
+            connected: AtomicU32::new(0),
             foreign: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
@@ -114,6 +125,8 @@ impl Qp {
             first_flush_at: AtomicU64::new(0),
             first_flush_wr_id: AtomicU64::new(0),
             moved_before_flush: AtomicU32::new(0),
+            flush_moved_by: AtomicU32::new(0),
+            flush_moved_at: AtomicU64::new(0),
             told: AtomicU32::new(0),
         }
     }
@@ -125,34 +138,45 @@ impl Qp {
         self.ends_with_connection.store(0, Relaxed);
         self.send_cq.store(0, Relaxed);
         self.recv_cq.store(0, Relaxed);
-        self.moved_to.store(0, Relaxed);
+        for word in [&self.reused, &self.ran, &self.connected, &self.moved_to] {
+            word.store(0, Relaxed);
+        }
         self.begin_again();
     }
 
     /// The same QP, moved to RESET: what it was connected to and what went wrong lies behind it. That it was moved does
     /// not: flushes of before may still lie in its CQs.
     pub(crate) fn begin_again(&self) {
-        for word in [&self.address_kind, &self.event, &self.failed_on, &self.moved_before_flush, &self.told] {
-            word.store(0, Relaxed);
-        }
-        for word in [&self.peer_number, &self.failures, &self.flushes, &self.first_flush_at] {
-            word.store(0, Relaxed);
-        }
-        self.stage.store(NONE, Release);
+        self.address_kind.store(0, Relaxed);
+        self.peer_number.store(0, Relaxed);
+        self.recovered();
     }
 
     /// The same QP, made ready to receive after RESET: what is flushed from now on has another reason.
     pub(crate) fn is_ready(&self) {
-        const TO_RESET: u32 = 1;
-        if self.moved_to.compare_exchange(TO_RESET, 0, AcqRel, Relaxed).is_ok()
-            && self.moved_before_flush.load(Acquire) == TO_RESET
-            && !self.has_failed()
-        {
-            for word in [&self.flushes, &self.first_flush_at] {
-                word.store(0, Relaxed);
-            }
-            self.moved_before_flush.store(0, Release);
+        self.begin_again();
+        self.moved_to.store(0, Relaxed);
+        self.ran.store(1, Relaxed);
+    }
+
+    /// It works again: what went wrong, as it may in SQE, lies behind it.
+    pub(crate) fn recovered(&self) {
+        for word in [&self.event, &self.failed_on, &self.told] {
+            word.store(0, Relaxed);
         }
+        for word in [&self.failures, &self.flushes, &self.first_flush_at] {
+            word.store(0, Relaxed);
+        }
+        self.moved_before_flush.store(0, Relaxed);
+        self.stage.store(NONE, Release);
+    }
+
+    /// Whether a completion with its number, polled from this CQ, is its own. Numbers of WQs and of raw packet queues
+    /// are others, and a QP that was destroyed leaves completions behind.
+    pub(crate) fn may_have(&self, cq: usize) -> bool {
+        let own = [&self.send_cq, &self.recv_cq].into_iter().any(|one| one.load(Relaxed) == cq);
+        let before = self.reused.load(Relaxed) == 1 && self.ran.load(Relaxed) == 0;
+        self.born.load(Relaxed) == 0 || (own && !before)
     }
 
     pub(crate) fn peer_is(&self, number: Option<u32>, address: Option<Address>) {
@@ -209,10 +233,15 @@ impl Qp {
         self.moved_to.store(before.to, Release);
     }
 
+    /// Whether it is known what the first flush found.
+    pub(crate) fn knows_flush(&self) -> bool {
+        self.moved_before_flush.load(Acquire) != 0
+    }
+
     /// The state that the program had moved it to when the first work request was flushed, by whom and when.
     pub(crate) fn moved_before_flush(&self) -> Option<(u32, u32, u64)> {
-        let to = self.moved_before_flush.load(Acquire).checked_sub(1)?;
-        Some((to, self.moved_by.load(Relaxed), self.moved_at.load(Relaxed)))
+        let to = self.moved_before_flush.load(Acquire).checked_sub(2)?;
+        Some((to, self.flush_moved_by.load(Relaxed), self.flush_moved_at.load(Relaxed)))
     }
 
     /// An event of it says that it failed; the first one counts.
@@ -265,7 +294,10 @@ impl Qp {
         match self.first_flush_at.compare_exchange(0, at, Relaxed, Relaxed) {
             Ok(_) => {
                 self.first_flush_wr_id.store(wr_id, Relaxed);
-                self.moved_before_flush.store(self.moved_to.load(Acquire), Release);
+                let moved_to = self.moved_to.load(Acquire);
+                self.flush_moved_by.store(self.moved_by.load(Relaxed), Relaxed);
+                self.flush_moved_at.store(self.moved_at.load(Relaxed), Relaxed);
+                self.moved_before_flush.store(moved_to + 1, Release);
                 at
             }
             Err(first) => first,

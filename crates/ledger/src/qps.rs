@@ -10,9 +10,13 @@ use crate::traffic::TrafficCounts;
 use crate::verdict::{Address, Cause, Failure, Unseen, Verdict, WR_FLUSH_ERR, leaves_qp_alone};
 use crate::{ContextName, Ident, Ledger, NO_DEVICE, Thread};
 
-/// `IBV_QPS_RESET` and `IBV_QPS_ERR`.
+/// `enum ibv_qp_state`, as far as it is of interest.
 const RESET: u32 = 0;
+const RTR: u32 = 2;
+const RTS: u32 = 3;
 const ERR: u32 = 6;
+/// Not one of them: the program destroys the QP.
+const DESTROYED: u32 = 7;
 
 /// How long a first failure may come after the flushes, in another CQ, before they are spoken of without one.
 const PATIENCE: u64 = 2_000_000_000;
@@ -30,6 +34,8 @@ pub struct NewQp {
     pub recv_cq: usize,
     /// The device moves it to ERR when its connection ends, in order or not: so does iWARP (RFC 5040).
     pub ends_with_connection: bool,
+    /// A failure moves it to ERR, as it does with RC and XRC.
+    pub connected: bool,
 }
 
 /// A completion with an error status.
@@ -41,6 +47,8 @@ pub struct Failed {
     pub context: usize,
     /// Whose it is; `None` where the CQ has no means to tell.
     pub qp_num: Option<u32>,
+    /// Its QP is not moved to ERR by it: so it is with transports of a vendor's own, where it is a part of the flow control.
+    pub qp_goes_on: bool,
     /// What is defined of it.
     pub failure: Failure,
 }
@@ -59,7 +67,7 @@ pub enum ToSay {
     /// Nothing, or nothing yet.
     Nothing,
     /// It is the first failure of this QP.
-    FirstFailure(QpToken),
+    FirstFailure(QpToken, Failure),
     /// This QP's work requests were flushed a while ago, and no failure has come.
     FlushedAlone(QpToken),
 }
@@ -103,6 +111,8 @@ impl Ledger {
             Some(context) if !Self::is_foreign(context) => ALIVE,
             _ => FOREIGN,
         };
+        let known = self.qps.find(key);
+        let reused = known.is_some();
         let fill = |qp: &Qp| {
             qp.reset();
             qp.context.store(home.context, Relaxed);
@@ -111,11 +121,13 @@ impl Ledger {
             qp.handle.store(new.ident.handle, Relaxed);
             qp.born.store(1, Relaxed);
             qp.ends_with_connection.store(new.ends_with_connection.into(), Relaxed);
+            qp.connected.store(new.connected.into(), Relaxed);
+            qp.reused.store(reused.into(), Relaxed);
             qp.foreign.store((state == FOREIGN).into(), Relaxed);
             qp.send_cq.store(new.send_cq, Relaxed);
             qp.recv_cq.store(new.recv_cq, Relaxed);
         };
-        let kept = match self.qps.find(key) {
+        let kept = match known {
             Some(place) => self.qps.succeed((place, key), state, |old| self.forget(old), fill),
             None => self.qps.insert(key, state, |old| self.forget(old), fill).is_some(),
         };
@@ -141,10 +153,20 @@ impl Ledger {
         }
     }
 
-    /// A QP was destroyed. From now on nothing is concluded from its number.
-    pub fn qp_destroyed(&self, token: QpToken) {
-        if let Some(place) = token.place.checked_sub(1) {
-            self.qps.bury(place as usize, token.generation);
+    /// A QP is about to be destroyed: what is flushed meanwhile is flushed because of it.
+    pub fn qp_is_destroyed(&self, token: QpToken, tid: u32, at: u64) -> Moving {
+        match self.qp(token) {
+            Some(qp) => Moving { qp: token, to: DESTROYED, before: qp.moves(DESTROYED, tid, at) },
+            None => Moving::default(),
+        }
+    }
+
+    /// The destroy is over. If it was done, nothing is concluded from the QP's number from now on.
+    pub fn qp_destroyed(&self, moving: &Moving, ok: bool) {
+        match moving.qp.place.checked_sub(1) {
+            Some(place) if ok => _ = self.qps.bury(place as usize, moving.qp.generation),
+            Some(_) => self.qp_moved(moving, false),
+            None => {}
         }
     }
 
@@ -154,13 +176,6 @@ impl Ledger {
             if qp.context.load(Relaxed) == place + 1 && qp.context_generation.load(Relaxed) == generation {
                 self.qps.bury(at, qp.head().generation());
             }
-        }
-    }
-
-    /// The program has made a QP ready to receive.
-    pub fn qp_is_ready(&self, context: usize, qp_num: u32) {
-        if let Some((_, qp)) = self.live_qp(context, qp_num) {
-            qp.is_ready();
         }
     }
 
@@ -178,24 +193,28 @@ impl Ledger {
             Some((token, qp)) if to == RESET || to == ERR => {
                 Moving { qp: token, to, before: qp.moves(to, tid, at) }
             }
-            _ => Moving::default(),
+            Some((token, _)) => Moving { qp: token, to, before: Moved::default() },
+            None => Moving::default(),
         }
     }
 
     /// The move is over.
     pub fn qp_moved(&self, moving: &Moving, ok: bool) {
         if let Some(qp) = self.qp(moving.qp) {
+            if ok && matches!(moving.to, RESET | RTR | RTS) {
+                self.forget(qp);
+            }
             match (ok, moving.to) {
-                (false, _) => qp.unmoved(moving.before),
+                (false, RESET | ERR | DESTROYED) => qp.unmoved(moving.before),
                 (true, RESET) => qp.begin_again(),
-                (true, _) => {}
+                (true, RTR) => qp.is_ready(),
+                (true, RTS) => {
+                    qp.recovered();
+                    qp.ran.store(1, Relaxed);
+                }
+                _ => {}
             }
         }
-    }
-
-    /// The QP that is being moved.
-    pub fn qp_of(&self, moving: &Moving) -> QpToken {
-        moving.qp
     }
 
     /// The QP with this number, if it is in the books and alive.
@@ -213,11 +232,14 @@ impl Ledger {
     /// A completion failed.
     pub fn completion_failed(&self, failed: &Failed) -> ToSay {
         let traffic = self.failed_on(failed);
-        let Some(qp_num) = failed.qp_num else {
-            traffic.unattributed.fetch_add(1, Relaxed);
+        if failed.qp_goes_on {
             return ToSay::Nothing;
-        };
-        let Some((token, qp)) = self.qp_or_foreign(failed.context, qp_num) else {
+        }
+        if failed.qp_num.is_none() {
+            traffic.nameless.fetch_add(1, Relaxed);
+        }
+        let found = failed.qp_num.and_then(|qp_num| self.qp_or_foreign(failed.context, qp_num));
+        let Some((token, qp)) = found.filter(|(_, qp)| qp.may_have(failed.cq)) else {
             traffic.unattributed.fetch_add(1, Relaxed);
             return ToSay::Nothing;
         };
@@ -231,7 +253,7 @@ impl Ledger {
             if leaves_qp_alone(failure.status) || !qp.failed(failure) {
                 return ToSay::Nothing;
             }
-            return ToSay::FirstFailure(token);
+            return ToSay::FirstFailure(token, *failure);
         }
         let first = qp.flushed(failure.wr_id, failure.at);
         if failure.at.saturating_sub(first) >= PATIENCE && self.is_untold(qp) {
@@ -262,12 +284,14 @@ impl Ledger {
     }
 
     /// Whether flushes of a QP are to be spoken of now: no failure was seen, neither the program itself nor the end of a
-    /// connection is the reason, and nobody has spoken of them yet. On contexts that are not ours from their birth too
-    /// much happens around us.
+    /// connection is the reason, and nobody has spoken of them yet. If the program did not make the QP ready through us,
+    /// or the context is not ours from its birth, too much happens around us.
     fn is_untold(&self, qp: &Qp) -> bool {
         qp.flushes.load(Relaxed) != 0
             && !qp.is_told()
             && !qp.has_failed()
+            && qp.knows_flush()
+            && qp.ran.load(Relaxed) == 1
             && qp.head().state() == ALIVE
             && qp.ends_with_connection.load(Relaxed) == 0
             && matches!(self.cause(qp), Cause::Unknown(_) | Cause::Event(_))
@@ -288,7 +312,9 @@ impl Ledger {
                     qp.number.store(qp_num, Relaxed);
                     qp.foreign.store(1, Relaxed);
                 };
-                self.qps.insert(key, FOREIGN, |old| self.forget(old), fill)?;
+                if self.qps.insert(key, FOREIGN, |old| self.forget(old), fill).is_none() {
+                    self.crowded_out.fetch_add(1, Relaxed);
+                }
                 self.qp_place(context, qp_num)
             }
         }
@@ -314,6 +340,7 @@ impl Ledger {
             context: context.map_or(ContextName::default(), |context| self.name_of(context)),
             ident: Ident { number: qp.number.load(Relaxed), handle: qp.handle.load(Relaxed) },
             born: qp.born.load(Relaxed) == 1,
+            connected: qp.connected.load(Relaxed) == 1,
             destroyed: qp.head().state() == DEAD,
             peer: qp.peer(),
             failures: qp.failures.load(Relaxed),
@@ -357,7 +384,7 @@ impl Ledger {
             // Its only event is CQ_ERR.
             unseen.overrun |= cq.got_by_type[0].load(Relaxed) != 0;
             if bit == SEND_CQ || address != qp.send_cq.load(Relaxed) {
-                unseen.unattributed += cq.traffic.unattributed.load(Relaxed);
+                unseen.unattributed += cq.traffic.nameless.load(Relaxed);
             }
         }
         unseen

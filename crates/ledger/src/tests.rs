@@ -22,7 +22,7 @@ fn polled(books: &Ledger, (cq, context): (usize, usize), number: u32, failed: u3
     books.polled(cq, context, number, std::iter::repeat_n(0, (number - failed) as usize));
     for _ in 0..failed {
         let failure = Failure { status: 12, ..Default::default() };
-        books.completion_failed(&Failed { cq, context, qp_num: None, failure });
+        books.completion_failed(&Failed { cq, context, qp_num: None, qp_goes_on: false, failure });
     }
 }
 

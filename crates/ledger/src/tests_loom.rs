@@ -244,3 +244,22 @@ fn a_first_failure_is_whole_when_it_is_found() {
         assert_eq!(qp.failures.load(Relaxed), 2);
     });
 }
+
+/// The program moves a QP to ERR and ends it; another thread polls the first flush meanwhile. What the end sees of the
+/// flush is all of it, or nothing.
+#[test]
+fn a_flush_after_the_programs_own_move_is_never_without_it() {
+    loom::model(|| {
+        let qp = Arc::new(Qp::default());
+        qp.moves(6, 7, 1);
+        let other = {
+            let qp = qp.clone();
+            thread::spawn(move || qp.flushed(100, 2))
+        };
+        if qp.flushes.load(Relaxed) != 0 && qp.knows_flush() {
+            assert_eq!(qp.moved_before_flush(), Some((6, 7, 1)));
+        }
+        other.join().unwrap();
+        assert_eq!(qp.moved_before_flush(), Some((6, 7, 1)));
+    });
+}

@@ -13,6 +13,8 @@ pub(crate) struct TrafficCounts {
     pub(crate) failed: AtomicU64,
     /// Of those, the ones of which nobody can say which QP they belong to.
     pub(crate) unattributed: AtomicU64,
+    /// Of those, the ones that came without a qp_num.
+    pub(crate) nameless: AtomicU64,
     /// Polls that failed themselves.
     pub(crate) poll_errors: AtomicU64,
 }
@@ -24,12 +26,13 @@ impl TrafficCounts {
             polled: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             unattributed: AtomicU64::new(0),
+            nameless: AtomicU64::new(0),
             poll_errors: AtomicU64::new(0),
         }
     }
 
-    fn all(&self) -> [&AtomicU64; 4] {
-        [&self.polled, &self.failed, &self.unattributed, &self.poll_errors]
+    fn all(&self) -> [&AtomicU64; 5] {
+        [&self.polled, &self.failed, &self.unattributed, &self.nameless, &self.poll_errors]
     }
 
     pub(crate) fn is_blank(&self) -> bool {

@@ -85,7 +85,7 @@ pub enum Cause {
     Failure(Failure),
     /// The program itself moved the QP to this state (`enum ibv_qp_state`).
     Moved {
-        /// 0 is RESET, 6 is ERR.
+        /// 0 is RESET, 6 is ERR; 7, which is not one of them: it was destroyed.
         to: u32,
         /// Who did.
         by: Thread,
@@ -107,7 +107,7 @@ pub struct Unseen {
     pub other_cq: Option<u32>,
     /// A CQ of it was overrun: that loses completions.
     pub overrun: bool,
-    /// Failures that were polled without a qp_num, or with one that belongs to no QP here.
+    /// Failures that were polled from a CQ of it without a qp_num.
     pub unattributed: u64,
     /// The QP was first seen after its birth, or on a context that was.
     pub foreign: bool,
@@ -128,6 +128,8 @@ pub struct Verdict {
     pub ident: Ident,
     /// It was seen when it was created.
     pub born: bool,
+    /// A failure moves it to ERR.
+    pub connected: bool,
     /// It is there no more.
     pub destroyed: bool,
     /// Its peer.

@@ -87,7 +87,11 @@ impl Verdict {
                     at_ms: at_ms(failure.at),
                 },
                 Cause::Moved { to, by, at } => CauseOf::Moved {
-                    to: if *to == 0 { "RESET" } else { "ERR" },
+                    to: match to {
+                        0 => "RESET",
+                        6 => "ERR",
+                        _ => "destroyed",
+                    },
                     tid: by.tid,
                     at_ms: at_ms(*at),
                 },

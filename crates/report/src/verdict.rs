@@ -57,7 +57,9 @@ fn meaning(status: u32) -> &'static str {
         }
         6 => "the memory window could not be bound: check the MR's and the window's access flags",
         7 => "the peer's answer made no sense here: the two sides may be connected to different QPs",
-        8 => "a write with immediate data met a local protection error",
+        8 => {
+            "a receive for a write with immediate data names a buffer outside its MR, or one that the MR does not allow"
+        }
         9 => {
             "the peer finds the request invalid: longer than the receive it posted, or an operation that its \
              qp_access_flags do not allow"
@@ -74,7 +76,7 @@ fn meaning(status: u32) -> &'static str {
         13 => {
             "the peer had no receive posted for too long: post receives earlier there, or raise rnr_retry here"
         }
-        14 | 15 | 17 | 18 => "a fault of a reliable datagram, which no known device offers",
+        14 | 15 | 17 | 18 => "a fault that the specification knows of reliable datagrams only",
         16 => "the peer aborted the operation",
         19 => {
             "the device could not bring the QP to its error state in order; the device's own log may say why"
@@ -106,12 +108,11 @@ pub fn first_failure(verdict: &Verdict, first: &Failure) -> String {
         0 => String::new(),
         n => format!(", of which {} that {} polled before", flushes(n), if n == 1 { "was" } else { "were" }),
     };
-    format!(
-        "{}: first failure {}: {}; WR_FLUSH_ERR on this QP only follows from it{before}",
-        qp(verdict),
-        failure(first),
-        meaning(first.status),
-    )
+    let flushes = match verdict.connected {
+        true => format!("; WR_FLUSH_ERR on this QP only follows from it{before}"),
+        false => String::new(),
+    };
+    format!("{}: first failure {}: {}{flushes}", qp(verdict), failure(first), meaning(first.status))
 }
 
 /// Work requests of a QP were flushed, and nothing that failed before them was seen.
@@ -143,9 +144,13 @@ fn why(verdict: &Verdict, now: u64) -> String {
     match &verdict.cause {
         Cause::Failure(first) => format!("after {}", failure(first)),
         Cause::Moved { to, by, at } => {
-            let state = if *to == 0 { "RESET" } else { "ERR" };
             let age = Age(now.saturating_sub(*at));
-            format!("thread {} of this program moved the QP to {state} {age} ago", by.tid)
+            let done = match to {
+                0 => "moved the QP to RESET",
+                6 => "moved the QP to ERR",
+                _ => "began to destroy the QP",
+            };
+            format!("thread {} of this program {done} {age} ago", by.tid)
         }
         Cause::Event(event) => {
             let age = Age(now.saturating_sub(event.at));

@@ -28,8 +28,8 @@ impl Engine {
         let status = match -status {
             libc::EBUSY | libc::EOPNOTSUPP => status,
             libc::EACCES | libc::EPERM => -libc::EACCES,
-            // No driver behind the node, or no node.
-            libc::ENODEV | libc::ENXIO | libc::ENOENT => -libc::ENODEV,
+            // No driver behind the node, another one, or no node.
+            libc::ENODEV | libc::ENXIO | libc::ENOTTY | libc::ENOENT => -libc::ENODEV,
             _ => -libc::ENETDOWN,
         };
         for id in self.waiting(port, |_| true) {

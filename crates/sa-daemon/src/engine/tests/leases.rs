@@ -217,6 +217,7 @@ fn a_port_fails_with_one_of_few_statuses() {
         (libc::ENODEV, libc::ENODEV),
         (libc::EOPNOTSUPP, libc::EOPNOTSUPP),
         (libc::ENXIO, libc::ENODEV),
+        (libc::ENOTTY, libc::ENODEV),
         (libc::ENOENT, libc::ENODEV),
         (libc::EPERM, libc::EACCES),
         (libc::EIO, libc::ENETDOWN),
