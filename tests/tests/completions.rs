@@ -376,3 +376,44 @@ fn undefined_fields_are_not_read() {
         }
     });
 }
+
+/// The schema misses every field of a verdict, whatever its cause is, and refuses other values.
+#[test]
+fn the_schema_demands_every_field_of_a_verdict() {
+    let mut wrong = Vec::new();
+    for steps in [
+        "connect:gid poll:send:12,5 close",
+        "modify:err poll:recv:5 close",
+        "event:1 poll:recv:5 close",
+        "poll:recv:5 close",
+    ] {
+        let args: Vec<&str> = steps.split(' ').collect();
+        let (_, report) = with_report(run_completions("scene", &args, Some(Flavour::Release)));
+        assert!(are_valid(std::slice::from_ref(&report))[0], "{report:#}");
+        for place in ["", "/cause", "/peer"] {
+            let pointer = format!("/contexts/0/verdicts/0{place}");
+            let fields = report.pointer(&pointer).and_then(Value::as_object);
+            for field in fields.into_iter().flat_map(|fields| fields.keys()) {
+                let mut without = report.clone();
+                let object = without.pointer_mut(&pointer).and_then(Value::as_object_mut).expect("an object");
+                object.remove(field);
+                wrong.push((format!("{steps}: without {pointer}/{field}"), without));
+            }
+        }
+        for (pointer, value) in [
+            ("/contexts/0/verdicts/0/cause/kind", json!("magic")),
+            ("/contexts/0/verdicts/0/state", json!("undead")),
+            ("/contexts/0/verdicts/0/flushes", json!(-1)),
+            ("/devices/0/completions/failed", json!("3")),
+            ("/devices/0/completions/by_status", json!({ "no status": 1 })),
+            ("/cq_mode", json!("some")),
+        ] {
+            let mut other = report.clone();
+            *other.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} {report:#}")) = value;
+            wrong.push((format!("{steps}: another {pointer}"), other));
+        }
+    }
+    let (names, reports): (Vec<String>, Vec<Value>) = wrong.into_iter().unzip();
+    let accepted = names.iter().zip(are_valid(&reports)).filter(|(_, valid)| *valid);
+    assert_eq!(accepted.map(|(name, _)| name).collect::<Vec<_>>(), Vec::<&String>::new());
+}
