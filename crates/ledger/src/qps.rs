@@ -336,7 +336,7 @@ impl Ledger {
         let mut unseen = Unseen {
             foreign,
             unwatched: self.unwatched.load(Relaxed) + self.unwatched_cqs.load(Relaxed) != 0,
-            events_unread: context.is_some_and(|context| context.reader.load(Relaxed) == 0),
+            events_unread: context.is_some_and(|context| context.asked.load(Relaxed) == 0),
             ..Default::default()
         };
         for (address, bit) in cqs {

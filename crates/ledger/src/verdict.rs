@@ -113,7 +113,7 @@ pub struct Unseen {
     pub foreign: bool,
     /// Completions or polls of this process are not watched for want of a trampoline.
     pub unwatched: bool,
-    /// Nobody has read an asynchronous event of its context.
+    /// Nobody has asked for an asynchronous event of its context.
     pub events_unread: bool,
 }
 
