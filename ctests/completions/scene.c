@@ -18,6 +18,7 @@
 //   connect:lid, connect:gid     it connects the QP
 //   event:NUMBER                 an event of the QP is got and acknowledged
 //   overrun                      CQ_ERR of its send CQ is got and acknowledged
+//   ask                          an event is asked for, and there is none
 //   remove                       the device is gone, and a get says so
 //   wait                         until flushes have been waiting for long enough
 //   destroy, another             of the QP, and its successor
@@ -273,6 +274,9 @@ static void step(const char *text)
 		event(atoi(rest), scene.qp);
 	} else if (!strcmp(text, "overrun")) {
 		event(IBV_EVENT_CQ_ERR, scene.send_cq);
+	} else if (!strcmp(text, "ask")) {
+		REQUIRE(fcntl(scene.context->async_fd, F_SETFL, O_NONBLOCK) == 0);
+		REQUIRE(ibv_get_async_event(scene.context, &got) == -1 && errno == EAGAIN);
 	} else if (!strcmp(text, "remove")) {
 		scripted_remove(scene.context);
 		REQUIRE(ibv_get_async_event(scene.context, &got) == -1 && errno == EIO);

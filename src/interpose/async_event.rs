@@ -20,6 +20,9 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
     event: *mut ibv_async_event,
 ) -> c_int {
     let Some(function) = real::ibv_get_async_event() else { return absent!(minus1) };
+    if counting() {
+        asked_for(context.addr());
+    }
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(context, event) };
@@ -109,6 +112,11 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
         }
     });
     handed
+}
+
+#[inline(never)]
+extern "C" fn asked_for(context: usize) {
+    bookkeeping(|ledger| ledger.event_asked_for(context));
 }
 
 #[inline(never)]

@@ -35,6 +35,8 @@ const fn scene(
 const UNREAD: &str = "{qp}: # work requests were flushed (WR_FLUSH_ERR, first wr_id *): no first failure was visible to \
                       this process: *an event that says why (QP_FATAL, QP_REQ_ERR, QP_ACCESS_ERR) may lie unread: call \
                       ibv_get_async_event";
+const AROUND: &str = "{qp}: # work requests were flushed (WR_FLUSH_ERR, first wr_id *): no first failure was visible to \
+                      this process: its driver, or code around this library, moved the QP to ERR";
 const OTHER_CQ: &str = "{qp}: # work requests were flushed (WR_FLUSH_ERR, first wr_id *): no first failure was visible to \
                         this process: it may lie unpolled in the QP's other CQ (handle {send_cq})*";
 const ONE_FLUSH: &str = "{qp}: 1 work request was flushed (WR_FLUSH_ERR, first wr_id {flushed}): *";
@@ -63,7 +65,9 @@ const FAILURES: [Scene; 12] = [
     scene("poll:recv:22,23,0 close", &[], &[]),
 ];
 
-const FLUSHES: [Scene; 18] = [
+const FLUSHES: [Scene; 19] = [
+    // No event can lie unread, for somebody asks.
+    scene("+one_cq ask poll:recv:5x2 close", &[AROUND], &[("qp", 0, 2, "unknown")]),
     scene("poll:recv:5x3 shut", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
     scene("modify:reset modify:rtr poll:recv:5x2 close", &[OTHER_CQ], &[("qp", 0, 2, "unknown")]),
     scene("poll:recv:5x3 close", &[OTHER_CQ], &[("qp", 0, 3, "unknown")]),
@@ -375,4 +379,45 @@ fn undefined_fields_are_not_read() {
             assert_eq!(runs[0], runs[2]);
         }
     });
+}
+
+/// The schema misses every field of a verdict, whatever its cause is, and refuses other values.
+#[test]
+fn the_schema_demands_every_field_of_a_verdict() {
+    let mut wrong = Vec::new();
+    for steps in [
+        "connect:gid poll:send:12,5 close",
+        "modify:err poll:recv:5 close",
+        "event:1 poll:recv:5 close",
+        "poll:recv:5 close",
+    ] {
+        let args: Vec<&str> = steps.split(' ').collect();
+        let (_, report) = with_report(run_completions("scene", &args, Some(Flavour::Release)));
+        assert!(are_valid(std::slice::from_ref(&report))[0], "{report:#}");
+        for place in ["", "/cause", "/peer"] {
+            let pointer = format!("/contexts/0/verdicts/0{place}");
+            let fields = report.pointer(&pointer).and_then(Value::as_object);
+            for field in fields.into_iter().flat_map(|fields| fields.keys()) {
+                let mut without = report.clone();
+                let object = without.pointer_mut(&pointer).and_then(Value::as_object_mut).expect("an object");
+                object.remove(field);
+                wrong.push((format!("{steps}: without {pointer}/{field}"), without));
+            }
+        }
+        for (pointer, value) in [
+            ("/contexts/0/verdicts/0/cause/kind", json!("magic")),
+            ("/contexts/0/verdicts/0/state", json!("undead")),
+            ("/contexts/0/verdicts/0/flushes", json!(-1)),
+            ("/devices/0/completions/failed", json!("3")),
+            ("/devices/0/completions/by_status", json!({ "no status": 1 })),
+            ("/cq_mode", json!("some")),
+        ] {
+            let mut other = report.clone();
+            *other.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} {report:#}")) = value;
+            wrong.push((format!("{steps}: another {pointer}"), other));
+        }
+    }
+    let (names, reports): (Vec<String>, Vec<Value>) = wrong.into_iter().unzip();
+    let accepted = names.iter().zip(are_valid(&reports)).filter(|(_, valid)| *valid);
+    assert_eq!(accepted.map(|(name, _)| name).collect::<Vec<_>>(), Vec::<&String>::new());
 }

@@ -35,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) removal_told: AtomicU32,
     /// The thread that read the last asynchronous event, and its name if it was asked for.
     pub(crate) reader: AtomicU32,
+    /// 1 once anybody has asked for an asynchronous event, got one or not.
+    pub(crate) asked: AtomicU32,
     pub(crate) named: Named,
     pub(crate) two_readers_told: AtomicU32,
     /// Descriptor of its asynchronous events, or -1.
@@ -69,6 +71,7 @@ impl Context {
             closing: AtomicU32::new(0),
             removal_told: AtomicU32::new(0),
             reader: AtomicU32::new(0),
+            asked: AtomicU32::new(0),
             named: Named::new(),
             two_readers_told: AtomicU32::new(0),
             fd: AtomicU32::new(0),
@@ -93,6 +96,7 @@ impl Context {
         self.closing.store(0, Relaxed);
         self.removal_told.store(0, Relaxed);
         self.reader.store(0, Relaxed);
+        self.asked.store(0, Relaxed);
         self.named.forget();
         self.two_readers_told.store(0, Relaxed);
         self.got_until(0);

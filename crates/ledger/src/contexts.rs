@@ -218,6 +218,13 @@ impl Ledger {
         }
     }
 
+    /// Somebody asks for an asynchronous event, and may wait for it.
+    pub fn event_asked_for(&self, context: usize) {
+        if let Some(entry) = self.context(context) {
+            entry.asked.store(1, Relaxed);
+        }
+    }
+
     /// A read said that no event is queued.
     pub fn events_drained(&self, context: usize) {
         if let Some(entry) = self.context(context) {

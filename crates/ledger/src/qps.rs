@@ -372,7 +372,7 @@ impl Ledger {
             foreign: qp.foreign.load(Relaxed) == 1,
             connection_ended: qp.ends_with_connection.load(Relaxed) == 1,
             unwatched: self.unwatched.load(Relaxed) + self.unwatched_cqs.load(Relaxed) != 0,
-            events_unread: context.is_some_and(|context| context.reader.load(Relaxed) == 0),
+            events_unread: context.is_some_and(|context| context.asked.load(Relaxed) == 0),
             ..Default::default()
         };
         for (address, bit) in cqs {

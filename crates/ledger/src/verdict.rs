@@ -115,7 +115,7 @@ pub struct Unseen {
     pub connection_ended: bool,
     /// Completions or polls of this process are not watched for want of a trampoline.
     pub unwatched: bool,
-    /// Nobody has read an asynchronous event of its context.
+    /// Nobody has asked for an asynchronous event of its context.
     pub events_unread: bool,
 }
 

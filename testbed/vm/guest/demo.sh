@@ -4,7 +4,7 @@ rounds=500
 address=10.9.0.1
 shim=/in/libibv_sa.so.1
 patience=5
-settings="LD_PRELOAD=libibv_sa.so.1 IBV_SA_REPORT=text"
+settings="LD_PRELOAD=libibv_sa.so.1 IBV_SA_CQ=full IBV_SA_REPORT=text"
 
 heading() { printf '\n== %s\n\n' "$1"; }
 text() { fold -s -w 100 <<<"$1" | sed 's/ *$//'; }
@@ -16,7 +16,7 @@ typed() { printf '    $ %s\n' "$*"; }
 watched() {
     local file=$1
     shift
-    env LD_PRELOAD="$extra$shim" IBV_SA_REPORT=text stdbuf -oL "$@" >"$file" 2>"$file.err"
+    env LD_PRELOAD="$extra$shim" IBV_SA_CQ=full IBV_SA_REPORT=text stdbuf -oL "$@" >"$file" 2>"$file.err"
     local status=$?
     grep -v '^ibv_sa\[' "$file.err" >>"$file"
     grep '^ibv_sa\[' "$file.err" >"$file.report"
