@@ -56,6 +56,8 @@ pub(crate) struct Object {
     pub(crate) refused: AtomicU32,
     /// Place of a CQ's book plus 1: see [`crate::cq_book`].
     pub(crate) book: AtomicU32,
+    /// A QP's or SRQ's place among those whose work is counted: see [`crate::headroom`].
+    pub(crate) work: AtomicU32,
     pub(crate) traffic: TrafficCounts,
 }
 
@@ -103,6 +105,7 @@ impl Object {
             named: Named::new(),
             refused: AtomicU32::new(0),
             book: AtomicU32::new(0),
+            work: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
     }

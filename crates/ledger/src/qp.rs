@@ -25,6 +25,8 @@ pub(crate) struct Qp {
     pub(crate) handle: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
     pub(crate) recv_cq: AtomicUsize,
+    /// Its place among those whose work is counted: see [`crate::headroom`].
+    pub(crate) work: AtomicU32,
     /// 0: none; 1: a LID; 2: a GID.
     address_kind: AtomicU32,
     lid: AtomicU32,
@@ -83,6 +85,7 @@ impl Qp {
             handle: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
+            work: AtomicU32::new(0),
             address_kind: AtomicU32::new(0),
             lid: AtomicU32::new(0),
             gid: [const { AtomicU64::new(0) }; 2],
@@ -113,6 +116,7 @@ impl Qp {
         self.handle.store(0, Relaxed);
         self.send_cq.store(0, Relaxed);
         self.recv_cq.store(0, Relaxed);
+        self.work.store(0, Relaxed);
         self.moved_to.store(0, Relaxed);
         self.begin_again();
     }

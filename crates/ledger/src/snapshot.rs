@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::context::Context;
 use crate::counts::{AckCounts, EventSums, Tally};
 use crate::events::{KINDS, Kind};
+use crate::headroom::Headroom;
 use crate::object::{Ident, Object};
 use crate::open::Taken;
 use crate::sync::*;
@@ -100,6 +101,8 @@ pub struct ObjectSnapshot {
     pub traffic: Traffic,
     /// Completions of a CQ without an error status, by opcode, where all completions are counted.
     pub opcodes: Vec<(String, u64)>,
+    /// Of a CQ, where all completions are counted.
+    pub headroom: Option<Headroom>,
     /// Its acks.
     pub acks: AckSums,
     /// Asynchronous events that are open and have details, oldest first.
@@ -400,7 +403,8 @@ impl Ledger {
     }
 
     fn list_object(&self, context: &mut ContextSnapshot, object: &Object) {
-        if object.is_blank() {
+        let headroom = self.headroom_of(object);
+        if object.is_blank() && headroom.as_ref().is_none_or(|headroom| headroom.mark == 0) {
             return;
         }
         let mut acks = AckSums::default();
@@ -430,6 +434,7 @@ impl Ledger {
                 book.opcodes.add_to_sums(&mut sums);
                 named_opcodes(&sums)
             }),
+            headroom,
             acks,
             open_unlisted: still(&object.events).saturating_sub(open.len() as u64),
             open,
