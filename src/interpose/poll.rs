@@ -3,7 +3,7 @@
 //! What an empty poll may cost is counted in instructions: the trampoline of `poll_cq` is written by hand, and of
 //! completions that have no error only the statuses are looked at.
 
-use ibv_sa_ledger::Ledger;
+use ibv_sa_ledger::{Done, Ledger};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
@@ -189,7 +189,12 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
         // SAFETY: as the caller promises. Of a failed completion the opcode is not defined (ibv_poll_cq(3)).
         unsafe {
             let good = (0..number).map(|i| wc.add(i)).filter(|wc| (**wc).status == IBV_WC_SUCCESS);
-            ledger.polled(cq.addr(), context.addr(), number as u32, good.map(|wc| (*wc).opcode));
+            ledger.polled(
+                cq.addr(),
+                context.addr(),
+                number as u32,
+                good.map(|wc| Done { opcode: (*wc).opcode, qp_num: (*wc).qp_num }),
+            );
             let any = if number < 16 { few(wc, number as c_int) } else { many(wc, number as c_int) };
             if any != IBV_WC_SUCCESS {
                 failures(ledger, cq, context, wc, number);
@@ -280,9 +285,12 @@ unsafe extern "C" fn one_counted(cq: *mut ibv_cq_ex) {
         unsafe {
             let (status, context) = ((*cq).status, (*cq).context);
             let good = status == IBV_WC_SUCCESS;
-            // Without a reader nobody can say which opcode it is.
-            let opcode = good.then(|| (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)));
-            ledger.polled(cq.addr(), context.addr(), 1, opcode.into_iter());
+            // Without readers nobody can say which opcode it is, or whose.
+            let done = good.then(|| Done {
+                opcode: (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)),
+                qp_num: (*cq).read_qp_num.map_or(u32::MAX, |read| read(cq)),
+            });
+            ledger.polled(cq.addr(), context.addr(), 1, done.into_iter());
             if !good {
                 completion::failed(ledger, (cq.addr(), context.addr()), &known(cq));
             }

@@ -116,6 +116,13 @@ pub struct Headroom {
     pub unchecked: Vec<Unchecked>,
 }
 
+impl Headroom {
+    /// Whether there is nothing to say of it.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.mark == 0 && self.unchecked.is_empty()
+    }
+}
+
 /// A CQ for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CqLine {
@@ -361,12 +368,17 @@ impl Ledger {
         self.judge(work, Side::Send, posted.number)
     }
 
-    /// Which of the sends were posted is not known.
+    /// How many requests of a call were posted is not known.
     #[cold]
-    pub fn sends_unclear(&self, qp: usize) {
-        if let Some(work) = self.work_of(Kind::Qp, qp) {
+    pub fn posts_unclear(&self, kind: Kind, address: usize) {
+        if let Some(work) = self.work_of(kind, address) {
             work.blur();
         }
+    }
+
+    /// An extended CQ was created whose provider gives completions twice.
+    pub fn cq_repeats(&self) {
+        self.repeating_cqs.fetch_add(1, Relaxed);
     }
 
     /// Receives were posted to this QP or SRQ. As [`Ledger::posted_sends`].

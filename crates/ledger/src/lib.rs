@@ -112,6 +112,8 @@ pub struct Ledger {
     unwatched: AtomicU64,
     /// Extended CQs whose own polls were left alone for want of a trampoline.
     unwatched_cqs: AtomicU64,
+    /// Extended CQs of providers that give completions twice.
+    repeating_cqs: AtomicU64,
 }
 
 #[cfg(not(loom))]
@@ -144,6 +146,7 @@ impl Ledger {
             unlisted: AtomicU64::new(0),
             unwatched: AtomicU64::new(0),
             unwatched_cqs: AtomicU64::new(0),
+            repeating_cqs: AtomicU64::new(0),
         }
     }
 

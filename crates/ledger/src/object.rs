@@ -172,8 +172,9 @@ impl Object {
         self.traffic.add_to(&tally.traffic);
     }
 
-    pub(crate) fn count_got(&self, event_type: u32) {
-        self.got_by_type[place(self.kind(), event_type)].fetch_add(1, Relaxed);
+    /// True if it is the first.
+    pub(crate) fn count_got(&self, event_type: u32) -> bool {
+        self.got_by_type[place(self.kind(), event_type)].fetch_add(1, Relaxed) == 0
     }
 
     pub(crate) fn count_acked(&self, event_type: u32) {

@@ -167,6 +167,8 @@ pub struct Snapshot {
     pub unwatched: u64,
     /// Extended CQs whose own polls (ibv_start_poll, ibv_next_poll) were not watched.
     pub unwatched_cqs: u64,
+    /// Extended CQs of providers that give completions twice.
+    pub repeating_cqs: u64,
 }
 
 impl Snapshot {
@@ -338,6 +340,7 @@ impl Ledger {
             unlisted: self.unlisted.load(Relaxed),
             unwatched: self.unwatched.load(Relaxed),
             unwatched_cqs: self.unwatched_cqs.load(Relaxed),
+            repeating_cqs: self.repeating_cqs.load(Relaxed),
         }
     }
 
@@ -404,7 +407,7 @@ impl Ledger {
 
     fn list_object(&self, context: &mut ContextSnapshot, object: &Object) {
         let headroom = self.headroom_of(object);
-        if object.is_blank() && headroom.as_ref().is_none_or(|headroom| headroom.mark == 0) {
+        if object.is_blank() && headroom.as_ref().is_none_or(Headroom::is_blank) {
             return;
         }
         let mut acks = AckSums::default();

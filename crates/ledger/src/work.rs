@@ -288,7 +288,7 @@ impl Sends {
     fn post(&self, posted: Posted, completed: u64) -> bool {
         let version = self.version.load(Relaxed);
         if posted.number > KNOWN
-            || version % 2 != 0
+            || version & 1 != 0
             || self.version.compare_exchange(version, version + 1, SeqCst, Relaxed).is_err()
         {
             return false;
@@ -365,7 +365,7 @@ impl Sends {
     /// thread posts.
     fn retired(&self, completed: u64) -> Option<u64> {
         let version = self.version.load(SeqCst);
-        if version % 2 != 0 {
+        if version & 1 != 0 {
             return None;
         }
         let completed = completed.min(self.signalled.load(SeqCst));
