@@ -29,6 +29,7 @@ struct bench {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *empty, *one, *sixteen;
+	struct ibv_qp *qp; /* completes to `one` */
 	struct ibv_cq *pollers[POLLERS]; /* with one completion at each poll */
 	struct ibv_comp_channel *channels[THREADS]; /* each with a CQ of its own */
 	struct ibv_cq *cqs[THREADS];
@@ -100,6 +101,17 @@ static void poll_threads(const struct bench *bench, unsigned long iterations)
 	}
 	for (int i = 0; i < POLLERS; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* A poll beside each post keeps the CQ from filling up. */
+static void post_receives(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	struct ibv_wc wc;
+
+	for (unsigned long i = 0; i < iterations; i++)
+		if (ibv_post_recv(bench->qp, &wr, &bad) || ibv_poll_cq(bench->one, 1, &wc) != 1)
+			fail("a post and a poll failed");
 }
 
 static void async_event(const struct bench *bench, unsigned long iterations)
@@ -186,6 +198,7 @@ static const struct {
 	{ "poll_1", poll_1, 60000 },
 	{ "poll_16", poll_16, 30000 },
 	{ "poll_1_2", poll_threads, 2000000 }, /* long enough for the threads' births not to count */
+	{ "post_poll", post_receives, 30000 },
 	{ "async_event", async_event, 4000 },
 	{ "comp_event", comp_event, 4000 },
 	{ "comp_event_8", comp_event_threads, 40000 }, /* as above */
@@ -214,6 +227,12 @@ static void set_up(struct bench *bench)
 	bench->empty = ibv_create_cq(bench->context, 0, NULL, bench->channel, 0);
 	if (!bench->one || !bench->sixteen || !bench->empty)
 		fail("ibv_create_cq: %m");
+	struct ibv_qp_init_attr attr = {
+		.send_cq = bench->one, .recv_cq = bench->one, .qp_type = IBV_QPT_RC,
+	};
+	bench->qp = ibv_create_qp(NULL, &attr);
+	if (!bench->qp)
+		fail("ibv_create_qp: %m");
 	for (int i = 0; i < POLLERS; i++) {
 		bench->pollers[i] = ibv_create_cq(bench->context, 1, NULL, NULL, 0);
 		if (!bench->pollers[i])
@@ -237,7 +256,7 @@ static void tear_down(const struct bench *bench)
 	for (int i = 0; i < POLLERS; i++)
 		if (ibv_destroy_cq(bench->pollers[i]))
 			fail("the end of a CQ failed: %m");
-	if (ibv_destroy_cq(bench->one) || ibv_destroy_cq(bench->sixteen) || ibv_destroy_cq(bench->empty) ||
+	if (ibv_destroy_qp(bench->qp) || ibv_destroy_cq(bench->one) || ibv_destroy_cq(bench->sixteen) || ibv_destroy_cq(bench->empty) ||
 	    ibv_destroy_comp_channel(bench->channel) || ibv_close_device(bench->context))
 		fail("the end failed: %m");
 }
