@@ -5,7 +5,7 @@ use crate::sync::*;
 use crate::waits::Token;
 
 /// Queues that a CQ lists; where it has more, all queues of the process are looked through.
-const LISTED: usize = 16;
+const LISTED: usize = 15;
 
 /// Read after each post, and written when something changes.
 #[repr(C, align(64))]
@@ -38,7 +38,11 @@ pub(crate) struct Room {
 
 /// The queues that complete to a CQ.
 #[repr(C, align(64))]
-pub(crate) struct Members([AtomicU32; LISTED]);
+pub(crate) struct Members {
+    listed: [AtomicU32; LISTED],
+    /// Places that were ever taken lie below this.
+    used: AtomicU32,
+}
 
 /// A count with a line of its own.
 #[derive(Default)]
@@ -116,9 +120,10 @@ impl Room {
     pub(crate) fn add(&self, members: &Members, work: u32, side: Side) {
         let word = listed(work, side);
         let free = |place: &AtomicU32| place.compare_exchange(0, word, AcqRel, Relaxed).is_ok();
-        if !members.0.iter().any(free) {
-            self.spilled.fetch_add(1, AcqRel);
-        }
+        match members.listed.iter().position(free) {
+            Some(place) => members.used.fetch_max(place as u32 + 1, AcqRel),
+            None => self.spilled.fetch_add(1, AcqRel),
+        };
         self.queues.fetch_add(1, Relaxed);
         self.changed();
     }
@@ -126,7 +131,7 @@ impl Room {
     pub(crate) fn remove(&self, members: &Members, work: u32, side: Side) {
         let word = listed(work, side);
         let taken = |place: &AtomicU32| place.compare_exchange(word, 0, AcqRel, Relaxed).is_ok();
-        if !members.0.iter().any(taken) {
+        if !members.listed.iter().any(taken) {
             let _ = self.spilled.fetch_update(AcqRel, Relaxed, |spilled| spilled.checked_sub(1));
         }
         let _ = self.queues.fetch_update(Relaxed, Relaxed, |queues| queues.checked_sub(1));
@@ -146,18 +151,19 @@ impl Room {
 impl Members {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        Self([const { AtomicU32::new(0) }; LISTED])
+        Self { listed: [const { AtomicU32::new(0) }; LISTED], used: AtomicU32::new(0) }
     }
 
     pub(crate) fn reset(&self) {
-        for word in &self.0 {
+        for word in self.listed.iter().chain([&self.used]) {
             word.store(0, Relaxed);
         }
     }
 
     #[inline]
     pub(crate) fn list(&self) -> impl Iterator<Item = (u32, Side)> {
-        self.0.iter().filter_map(|word| match word.load(Acquire) {
+        let used = self.used.load(Acquire) as usize;
+        self.listed.iter().take(used).filter_map(|word| match word.load(Acquire) {
             0 => None,
             word if word & RECEIVE == 0 => Some((word, Side::Send)),
             word => Some((word & !RECEIVE, Side::Receive)),
