@@ -62,7 +62,8 @@ trampolines! {
 
 /// # Safety
 /// `wr` is NULL or a list as `ibv_post_send` wants it.
-#[inline]
+// Not in each of the trampolines.
+#[inline(never)]
 unsafe fn sends(mut wr: *const ibv_send_wr) -> List {
     let mut list = List::EMPTY;
     // SAFETY: as the caller promises.
@@ -75,7 +76,7 @@ unsafe fn sends(mut wr: *const ibv_send_wr) -> List {
 
 /// # Safety
 /// `wr` is NULL or a list as `ibv_post_recv` wants it.
-#[inline]
+#[inline(never)]
 unsafe fn receives(mut wr: *const ibv_recv_wr) -> List {
     let mut list = List::EMPTY;
     // SAFETY: as the caller promises.

@@ -119,7 +119,7 @@ fn the_release_is_stripped_and_small() {
     let bytes = read(&shim(Flavour::Release));
     let elf = Elf::parse(&*bytes).expect("ELF");
     assert!(elf.section_by_name(".symtab").is_none(), "not stripped");
-    assert!(bytes.len() < 600_000, "{} bytes", bytes.len());
+    assert!(bytes.len() < 680_000, "{} bytes", bytes.len());
 }
 
 /// libibverbs as installed, which the shim takes the place of.

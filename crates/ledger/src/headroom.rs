@@ -335,6 +335,17 @@ impl Ledger {
         work.give_back(work.generation.load(Relaxed));
     }
 
+    /// The book of a CQ is about to be another's: QPs that were left behind with a closed context know it still.
+    pub(crate) fn cq_ends(&self, object: &Object) {
+        let Some(book) = self.cq_books.of(object) else { return };
+        let place = self.cq_books.place_of(book);
+        for (_, work) in self.works.used() {
+            for cq in [&work.send_cq, &work.recv_cq] {
+                let _ = cq.compare_exchange(place, 0, AcqRel, Relaxed);
+            }
+        }
+    }
+
     /// A QP was moved to RESET: its work requests and completions are gone.
     pub(crate) fn work_begins_again(&self, word: u32) {
         let Some(work) = self.works.of(word) else { return };
@@ -497,7 +508,7 @@ impl Ledger {
         for (work, side) in members() {
             let unclear = if work.failed.load(Relaxed) == 1 {
                 Some(Unchecked::QpFailed)
-            } else if work.blurred.load(Relaxed) == 1 {
+            } else if work.is_blurred() {
                 Some(Unchecked::Blurred)
             } else {
                 None

@@ -130,6 +130,7 @@ impl Ledger {
         };
         object.add_to(tally);
         self.work_ends(object);
+        self.cq_ends(object);
         self.cq_books.take_back(object, &tally.opcodes);
     }
 

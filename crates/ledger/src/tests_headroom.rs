@@ -266,3 +266,24 @@ fn the_line_names_the_qps() {
     assert_eq!((line.qps.len(), line.more), (8, 3));
     assert_eq!(line.name.ident, Some(Ident { number: 0, handle: 1 }));
 }
+
+/// A context is closed with its QPs, which a CQ that gets the old one's book must not inherit.
+#[test]
+fn qps_that_were_left_behind_are_nobodys() {
+    let books = books!();
+    for number in 0..20 {
+        create_qp(books, &new_work(number));
+        receives(books, number, 1);
+    }
+    let closing = books.context_closing(CONTEXT);
+    books.context_close_ended(closing, true);
+    books.context_opened(0x5000, b"rxe0", 0);
+    for cq in 0..20_000 {
+        let (address, ident) = (0x100_0000 + cq * 0x100, Ident { number: 0, handle: 1 });
+        books.created(&Created { kind: Kind::Cq, address, context: 0x5000, ident, began: 0 });
+        books.cq_depth(address, DEPTH, None);
+        assert_eq!(headroom_of(books, address).outstanding, Some(0), "{cq}");
+        let destroying = books.destroy_begins(Kind::Cq, address, 7, 1);
+        books.destroy_ended(&destroying, Kind::Cq, 0x5000, true, false);
+    }
+}

@@ -159,6 +159,36 @@ impl Work {
         }
     }
 
+    #[cfg(loom)]
+    pub(crate) fn new() -> Self {
+        let share = || Share { epoch: AtomicU32::new(0), base: AtomicU32::new(0) };
+        Self {
+            state: AtomicU32::new(FREE),
+            generation: AtomicU32::new(0),
+            send_cq: AtomicU32::new(0),
+            recv_cq: AtomicU32::new(0),
+            all_signalled: AtomicU32::new(0),
+            uses_srq: AtomicU32::new(0),
+            failed: AtomicU32::new(0),
+            blurred: AtomicU32::new(0),
+            number: AtomicU32::new(0),
+            sends: Sends {
+                signalled: AtomicU64::new(0),
+                others: AtomicU64::new(0),
+                before: AtomicU64::new(0),
+                version: AtomicU32::new(0),
+                open: AtomicU32::new(0),
+                head: AtomicU64::new(0),
+                tail: AtomicU64::new(0),
+                share: share(),
+                runs: std::array::from_fn(|_| AtomicU64::new(0)),
+            },
+            receives: Receives { number: AtomicU64::new(0), share: share() },
+            sent: Completed(AtomicU64::new(0)),
+            received: Completed(AtomicU64::new(0)),
+        }
+    }
+
     /// Takes it for a new queue. False if it is in use.
     pub(crate) fn take(&self) -> bool {
         if self.state.compare_exchange(FREE, TAKEN, AcqRel, Relaxed).is_err() {
@@ -217,6 +247,10 @@ impl Work {
         } else if !sends.post(posted, self.sent.0.load(Acquire)) {
             self.blur();
         }
+    }
+
+    pub(crate) fn is_blurred(&self) -> bool {
+        self.blurred.load(Relaxed) == 1
     }
 
     #[cold]
@@ -518,7 +552,7 @@ mod tests {
                         work.begin_again();
                     }
                 }
-                if work.blurred.load(Relaxed) == 1 {
+                if work.is_blurred() {
                     break;
                 }
                 prop_assert_eq!(outstanding(&work), queue.len() as u64);
