@@ -29,6 +29,7 @@ struct bench {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *empty, *one, *sixteen;
+	struct ibv_qp *qp; /* completes to `one` */
 	struct ibv_cq *pollers[POLLERS][3]; /* with 0, 1 and 16 completions at each poll */
 	struct ibv_comp_channel *channels[THREADS]; /* each with a CQ of its own */
 	struct ibv_cq *cqs[THREADS];
@@ -120,6 +121,17 @@ static void poll_16_2(const struct bench *bench, unsigned long iterations)
 	poll_threads(bench, 2, iterations);
 }
 
+/* A poll beside each post keeps the CQ from filling up. */
+static void post_receives(const struct bench *bench, unsigned long iterations)
+{
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	struct ibv_wc wc;
+
+	for (unsigned long i = 0; i < iterations; i++)
+		if (ibv_post_recv(bench->qp, &wr, &bad) || ibv_poll_cq(bench->one, 1, &wc) != 1)
+			fail("a post and a poll failed");
+}
+
 static void async_event(const struct bench *bench, unsigned long iterations)
 {
 	struct ibv_async_event event;
@@ -206,6 +218,7 @@ static const struct {
 	{ "poll_empty_2", poll_empty_2, 2000000 }, /* long enough for the threads' births not to count */
 	{ "poll_1_2", poll_1_2, 2000000 },
 	{ "poll_16_2", poll_16_2, 1000000 },
+	{ "post_poll", post_receives, 30000 },
 	{ "async_event", async_event, 4000 },
 	{ "comp_event", comp_event, 4000 },
 	{ "comp_event_8", comp_event_threads, 40000 }, /* as above */
@@ -234,6 +247,12 @@ static void set_up(struct bench *bench)
 	bench->empty = ibv_create_cq(bench->context, 0, NULL, bench->channel, 0);
 	if (!bench->one || !bench->sixteen || !bench->empty)
 		fail("ibv_create_cq: %m");
+	struct ibv_qp_init_attr attr = {
+		.send_cq = bench->one, .recv_cq = bench->one, .qp_type = IBV_QPT_RC,
+	};
+	bench->qp = ibv_create_qp(NULL, &attr);
+	if (!bench->qp)
+		fail("ibv_create_qp: %m");
 	for (int i = 0; i < 3 * POLLERS; i++) {
 		struct ibv_cq *cq = ibv_create_cq(bench->context, each_poll[i % 3], NULL, NULL, 0);
 
@@ -259,7 +278,7 @@ static void tear_down(const struct bench *bench)
 	for (int i = 0; i < 3 * POLLERS; i++)
 		if (ibv_destroy_cq(bench->pollers[i / 3][i % 3]))
 			fail("the end of a CQ failed: %m");
-	if (ibv_destroy_cq(bench->one) || ibv_destroy_cq(bench->sixteen) || ibv_destroy_cq(bench->empty) ||
+	if (ibv_destroy_qp(bench->qp) || ibv_destroy_cq(bench->one) || ibv_destroy_cq(bench->sixteen) || ibv_destroy_cq(bench->empty) ||
 	    ibv_destroy_comp_channel(bench->channel) || ibv_close_device(bench->context))
 		fail("the end failed: %m");
 }

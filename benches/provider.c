@@ -3,7 +3,8 @@
  * A bench double for libibverbs.so.1: the least that a call can cost, so that what a shim adds to it
  * stands out. It has only the functions that calls.c measures, and no device.
  *
- *   poll      every poll of a CQ finds as many completions as the CQ was made with room for
+ *   poll      every poll of a CQ finds as many completions as the CQ was made with room for, all of
+ *             receives of the first QP
  *   get       one read(), as in libibverbs, but of /dev/zero: there is always an event, and nobody
  *             has to produce it
  *   ack       the object's mutex, counter and condition variable, as in libibverbs
@@ -33,8 +34,8 @@ static struct ibv_device the_device = {
 	.name = "bench0",
 };
 
-/* All asynchronous events are about the CQ that was made last. */
-static struct ibv_cq *newest_cq;
+/* All asynchronous events are about the QP. */
+static struct ibv_qp the_qp;
 
 static int poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
@@ -50,6 +51,22 @@ static int poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 		wc[i].wc_flags = 0;
 	}
 	return n;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	(void)qp;
+	(void)wr;
+	(void)bad_wr;
+	return 0;
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	(void)qp;
+	(void)wr;
+	(void)bad_wr;
+	return 0;
 }
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
@@ -78,6 +95,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	extended->sz = sizeof(*extended);
 	extended->context.device = device;
 	extended->context.ops.poll_cq = poll_cq;
+	extended->context.ops.post_recv = post_recv;
+	extended->context.ops.post_send = post_send;
 	extended->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	extended->context.num_comp_vectors = 1;
 	extended->context.async_fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -134,17 +153,35 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	pthread_cond_init(&cq->cq.cond, NULL);
 	if (channel)
 		((struct channel *)channel)->cq = &cq->cq;
-	newest_cq = &cq->cq;
 	return &cq->cq;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	if (newest_cq == cq)
-		newest_cq = NULL;
 	pthread_cond_destroy(&cq->cond);
 	pthread_mutex_destroy(&cq->mutex);
 	free(cq);
+	return 0;
+}
+
+/* There is one, whose CQs are of its context: the PD is not looked into. */
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	(void)pd;
+	the_qp.context = attr->send_cq->context;
+	the_qp.send_cq = attr->send_cq;
+	the_qp.recv_cq = attr->recv_cq;
+	the_qp.qp_type = attr->qp_type;
+	the_qp.qp_num = 1;
+	pthread_mutex_init(&the_qp.mutex, NULL);
+	pthread_cond_init(&the_qp.cond, NULL);
+	return &the_qp;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	pthread_cond_destroy(&qp->cond);
+	pthread_mutex_destroy(&qp->mutex);
 	return 0;
 }
 
@@ -154,19 +191,19 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 	if (read(context->async_fd, record, sizeof(record)) != sizeof(record))
 		return -1;
-	event->event_type = IBV_EVENT_CQ_ERR;
-	event->element.cq = newest_cq;
+	event->event_type = IBV_EVENT_COMM_EST;
+	event->element.qp = &the_qp;
 	return 0;
 }
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
 
-	pthread_mutex_lock(&cq->mutex);
-	cq->async_events_completed++;
-	pthread_cond_signal(&cq->cond);
-	pthread_mutex_unlock(&cq->mutex);
+	pthread_mutex_lock(&qp->mutex);
+	qp->events_completed++;
+	pthread_cond_signal(&qp->cond);
+	pthread_mutex_unlock(&qp->mutex);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)

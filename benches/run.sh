@@ -62,7 +62,7 @@ flags=(-Wall -Wextra -Werror -O2 -g -std=gnu11)
 
 variants=(none off errors full)
 batches=$(sed -n 's/^#define BATCHES //p' "$here/calls.c")
-cases=(poll_empty poll_1 poll_16 poll_empty_2 poll_1_2 poll_16_2 async_event comp_event comp_event_8 forwarded forwarded_context)
+cases=(poll_empty poll_1 poll_16 poll_empty_2 poll_1_2 poll_16_2 post_poll async_event comp_event comp_event_8 forwarded forwarded_context)
 
 # through VARIANT COMMAND...: runs it as this variant.
 through() {
@@ -156,6 +156,7 @@ awk -v order="startup ${cases[*]}" -v names_of_variants="${variants[*]}" '
     label["poll_empty_2"] = "poll, empty, of 2 threads"
     label["poll_1_2"] = "poll, 1, of 2 threads"
     label["poll_16_2"] = "poll, 16, of 2 threads"
+    label["post_poll"] = "post + poll, 1 receive"
     label["async_event"] = "async event, get + ack"
     label["comp_event"] = "completion event, get + ack"
     label["comp_event_8"] = "the same, of 8 threads"

@@ -9,7 +9,7 @@ use crate::forward::absent;
 use crate::interpose::bad_ack::{self, Passed};
 use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
-use crate::interpose::removal;
+use crate::interpose::{headroom, removal};
 use crate::provider::real;
 use crate::settings::CqMode;
 use crate::{clock, settings, tell, watch};
@@ -106,6 +106,10 @@ unsafe extern "C" fn got(context: *mut ibv_context, event: *const ibv_async_even
             // SAFETY: as the caller promises; what an event is about is alive until the event is acknowledged.
             let number = unsafe { (*(*event).element.qp).qp_num };
             ledger.qp_event(context.addr(), number, event_type, tid, clock::now());
+        }
+        if event_type == IBV_EVENT_CQ_ERR && got.first_of_type {
+            // SAFETY: as the caller promises; what an event is about is alive until the event is acknowledged.
+            unsafe { headroom::cq_failed(ledger, (*event).element.cq) };
         }
         if got.first_fatal {
             removal::tell(ledger, context.addr(), "DEVICE_FATAL was read by");

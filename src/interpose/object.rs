@@ -12,7 +12,7 @@ use crate::forward::absent;
 use crate::interpose::context::{self, adopt, adopt_into};
 use crate::interpose::destroy;
 use crate::interpose::hand_over::hand_over;
-use crate::interpose::{backlog, removal};
+use crate::interpose::{backlog, headroom, removal};
 use crate::provider::real;
 use crate::settings::{self, CqMode};
 
@@ -89,6 +89,9 @@ pub(crate) unsafe extern "C-unwind" fn ibv_create_qp(
     unsafe {
         let context = if qp.is_null() { context_if_gone(pd) } else { (*qp).context };
         created(Kind::Qp, qp.cast(), context, began);
+        if !attr.is_null() {
+            headroom::qp_created(qp, (*attr).sq_sig_all, false);
+        }
     }
     qp
 }
@@ -106,6 +109,7 @@ pub(crate) unsafe extern "C-unwind" fn ibv_create_srq(
     unsafe {
         let context = if srq.is_null() { context_if_gone(pd) } else { (*srq).context };
         created(Kind::Srq, srq.cast(), context, began);
+        headroom::srq_created(srq, core::ptr::null_mut());
     }
     srq
 }
@@ -191,6 +195,10 @@ pub(crate) unsafe extern "C" fn created(
         let transport = unsafe { context::transport(context) };
         let (address, context) = (object.addr(), context.addr());
         ledger.created(&Created { kind, address, context, ident, began });
+        if kind == Kind::Cq {
+            // SAFETY: as the caller promises; an extended CQ begins as a plain one does.
+            unsafe { headroom::cq_sized(ledger, object.cast()) };
+        }
         if kind == Kind::Qp && settings::get().cq != CqMode::Off {
             // SAFETY: as the caller promises; an extended QP begins as a plain one does.
             let (send_cq, recv_cq, qp_type) = unsafe {

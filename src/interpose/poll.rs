@@ -3,7 +3,7 @@
 //! What an empty poll may cost is counted in instructions: the trampoline of `poll_cq` is written by hand, and of
 //! completions that have no error only the statuses are looked at.
 
-use ibv_sa_ledger::{Ledger, Slots};
+use ibv_sa_ledger::{Done, Ledger, Slots};
 
 use crate::abi::*;
 use crate::boundary::bookkeeping;
@@ -195,7 +195,12 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
         // SAFETY: as the caller promises. Of a failed completion the opcode is not defined (ibv_poll_cq(3)).
         unsafe {
             let good = (0..number).map(|i| wc.add(i)).filter(|wc| (**wc).status == IBV_WC_SUCCESS);
-            ledger.polled(cq.addr(), context.addr(), number as u32, good.map(|wc| (*wc).opcode));
+            ledger.polled(
+                cq.addr(),
+                context.addr(),
+                number as u32,
+                good.map(|wc| Done { opcode: (*wc).opcode, qp_num: (*wc).qp_num }),
+            );
             let any = if number < 16 { few(wc, number as c_int) } else { many(wc, number as c_int) };
             if any != IBV_WC_SUCCESS {
                 failures(ledger, cq, context, wc, number);
@@ -263,6 +268,15 @@ unsafe fn qp_goes_on(context: *mut ibv_context) -> bool {
     matches!(transport, IBV_TRANSPORT_USNIC | IBV_TRANSPORT_USNIC_UDP | IBV_TRANSPORT_UNSPECIFIED)
 }
 
+/// Whose completion an extended CQ stands at, if the CQ tells that. mlx4 leaves garbage where a reader was not asked for.
+///
+/// # Safety
+/// `cq` is live and stands at a completion.
+unsafe fn qp_num(ledger: &Ledger, cq: *mut ibv_cq_ex) -> Option<u32> {
+    // SAFETY: as the caller promises; the reader was asked for when the CQ was created.
+    unsafe { (*cq).read_qp_num.filter(|_| ledger.tells_qp(cq.addr())).map(|read| read(cq)) }
+}
+
 /// What can be told of the failed completion at which an extended CQ stands: a CQ has the readers that it was created
 /// with (ibv_create_cq_ex(3)).
 ///
@@ -274,8 +288,7 @@ unsafe fn known(ledger: &'static Ledger, cq: *mut ibv_cq_ex) -> completion::Know
         completion::Known {
             status: (*cq).status,
             wr_id: (*cq).wr_id,
-            // mlx4 leaves garbage where a reader was not asked for.
-            qp_num: (*cq).read_qp_num.filter(|_| ledger.tells_qp(cq.addr())).map(|read| read(cq)),
+            qp_num: qp_num(ledger, cq),
             vendor_err: (*cq).read_vendor_err.map_or(0, |read| read(cq)),
             qp_goes_on: qp_goes_on((*cq).context),
         }
@@ -306,9 +319,12 @@ unsafe extern "C" fn one_counted(cq: *mut ibv_cq_ex) {
         unsafe {
             let (status, context) = ((*cq).status, (*cq).context);
             let good = status == IBV_WC_SUCCESS;
-            // Without a reader nobody can say which opcode it is.
-            let opcode = good.then(|| (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)));
-            ledger.polled(cq.addr(), context.addr(), 1, opcode.into_iter());
+            // Without readers nobody can say which opcode it is, or whose.
+            let done = good.then(|| Done {
+                opcode: (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)),
+                qp_num: qp_num(ledger, cq).unwrap_or(u32::MAX),
+            });
+            ledger.polled(cq.addr(), context.addr(), 1, done.into_iter());
             if !good {
                 completion::failed(ledger, (cq.addr(), context.addr()), &known(ledger, cq));
             }

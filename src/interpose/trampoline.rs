@@ -14,7 +14,8 @@ use crate::boundary::bookkeeping;
 use crate::clock;
 use crate::interpose::hand_over::hand_over;
 use crate::interpose::object::created;
-use crate::interpose::{destroy, poll};
+use crate::interpose::{destroy, headroom, poll, posting};
+use crate::settings::{self, CqMode};
 
 /// Distinct functions that can be watched for a member of the context: a provider has one or two.
 pub(super) const FEW: usize = 16;
@@ -130,12 +131,12 @@ pub(super) use trampolines;
 
 trampolines! {
     FEW create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
-    before (clock::now(), attr.as_ref().is_some_and(|attr| attr.wc_flags & u64::from(IBV_WC_EX_WITH_QP_NUM) != 0));
-    after |asked, cq| extended_cq_created(cq, context, asked.0, asked.1);
+    before clock::now();
+    after |began, cq| extended_cq_created(cq, context, attr, began);
 
     FEW create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
     before clock::now();
-    after |began, qp| created(Kind::Qp, qp.cast(), context, began);
+    after |began, qp| extended_qp_created(qp, context, attr, began);
 
     FEW open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
     before clock::now();
@@ -143,11 +144,14 @@ trampolines! {
 
     FEW create_srq_ex(context: *mut ibv_context, attr: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
     before clock::now();
-    after |began, srq| created(Kind::Srq, srq.cast(), context, began);
+    after |began, srq| extended_srq_created(srq, context, attr, began);
 
     FEW create_wq(context: *mut ibv_context, attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
     before clock::now();
-    after |began, wq| created(Kind::Wq, wq.cast(), context, began);
+    after |began, wq| {
+        created(Kind::Wq, wq.cast(), context, began);
+        headroom::wq_created(wq);
+    };
 
     FEW destroy_wq(wq: *mut ibv_wq) -> c_int;
     before wq_going(wq);
@@ -168,13 +172,45 @@ unsafe fn wq_going(wq: *mut ibv_wq) -> (Destroying, *mut ibv_context) {
 }
 
 /// # Safety
-/// `context` is open; `cq` is NULL or an extended CQ that nobody else has seen yet.
+/// `context` is open; `qp` is NULL or a QP that nobody else has seen yet, made with `attr`.
+unsafe fn extended_qp_created(
+    qp: *mut ibv_qp,
+    context: *mut ibv_context,
+    attr: *const ibv_qp_init_attr_ex,
+    began: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        created(Kind::Qp, qp.cast(), context, began);
+        let posts_by_wr = (*attr).comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
+        headroom::qp_created(qp, (*attr).sq_sig_all, posts_by_wr);
+    }
+}
+
+/// # Safety
+/// `context` is open; `srq` is NULL or an SRQ that nobody else has seen yet, made with `attr`.
+unsafe fn extended_srq_created(
+    srq: *mut ibv_srq,
+    context: *mut ibv_context,
+    attr: *const ibv_srq_init_attr_ex,
+    began: u64,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        created(Kind::Srq, srq.cast(), context, began);
+        let has_cq = (*attr).comp_mask & IBV_SRQ_INIT_ATTR_CQ != 0;
+        headroom::srq_created(srq, if has_cq { (*attr).cq } else { core::ptr::null_mut() });
+    }
+}
+
+/// # Safety
+/// `context` is open; `cq` is NULL or an extended CQ that nobody else has seen yet, made with `attr`.
 #[inline(never)]
 unsafe extern "C" fn extended_cq_created(
     cq: *mut ibv_cq_ex,
     context: *mut ibv_context,
+    attr: *const ibv_cq_init_attr_ex,
     began: u64,
-    tells_qp: bool,
 ) {
     // SAFETY: as the caller promises.
     unsafe { created(Kind::Cq, cq.cast(), context, began) };
@@ -182,13 +218,16 @@ unsafe extern "C" fn extended_cq_created(
         return;
     }
     bookkeeping(|ledger| {
-        if tells_qp {
+        // SAFETY: as the caller promises.
+        if unsafe { (*attr).wc_flags } & u64::from(IBV_WC_EX_WITH_QP_NUM) != 0 {
             ledger.cq_tells_qp(cq.addr());
         }
         // SAFETY: live and ours alone, as the caller promises.
         if !unsafe { poll::watch_extended(cq) } {
             ledger.cq_unwatched();
         }
+        // SAFETY: as the caller promises.
+        unsafe { headroom::extended_cq_created(ledger, cq, attr) };
     });
 }
 
@@ -199,6 +238,10 @@ unsafe extern "C" fn extended_cq_created(
 pub(crate) unsafe fn watch(context: *mut ibv_context, ledger: &Ledger) {
     // SAFETY: open, as the caller promises.
     let mut watched = unsafe { poll::watch(context) };
+    if settings::get().cq == CqMode::Full {
+        // SAFETY: open, as the caller promises.
+        watched &= unsafe { posting::watch(context) };
+    }
     // SAFETY: open, as the caller promises.
     if let Some(extended) = unsafe { extended(context) } {
         macro_rules! watch_members {

@@ -2,7 +2,10 @@
 //!
 //! Opened once, at the first RDMA call, and never closed: providers keep pointers and threads.
 
+mod age;
 pub(crate) mod real;
+
+pub(crate) use age::{is_before_59, is_rxe};
 
 use core::ffi::CStr;
 use std::ffi::OsStr;

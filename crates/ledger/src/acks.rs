@@ -101,6 +101,8 @@ pub struct Got {
     pub other_reader: Option<u32>,
     /// The first sign that the device has failed.
     pub first_fatal: bool,
+    /// The first event of this type of this object.
+    pub first_of_type: bool,
 }
 
 impl Ledger {
@@ -137,7 +139,7 @@ impl Ledger {
             }
             return got;
         };
-        object.count_got(event_type);
+        got.first_of_type = object.count_got(event_type);
         let address = object.head().address();
         let by = match entry {
             Some(entry) => entry.named.thread(tid, name),

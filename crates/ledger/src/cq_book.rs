@@ -2,7 +2,9 @@
 
 use crate::Ledger;
 use crate::events::Kind;
+use crate::headroom::Side;
 use crate::object::Object;
+use crate::room::{Lone, Members, Room};
 use crate::sync::*;
 use crate::traffic::{OpcodeCounts, opcode_place};
 
@@ -11,6 +13,8 @@ pub(crate) const BOOKS: usize = 4096;
 
 /// In the place of a book's number: there was none for this CQ.
 const NO_BOOK: u32 = u32::MAX;
+/// `IBV_WC_RECV`: the bit of all receives.
+const RECV: u32 = 128;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
@@ -19,12 +23,25 @@ const TAKEN: u32 = 1;
 pub(crate) struct CqBook {
     state: AtomicU32,
     pub(crate) opcodes: OpcodeCounts,
+    pub(crate) room: Room,
+    pub(crate) members: Members,
+    /// The most that was seen outstanding. Written by threads that post, and only when it rises.
+    pub(crate) mark: AtomicU64,
+    /// Receives of SRQs that completed here. Written by threads that poll.
+    pub(crate) from_srqs: Lone,
 }
 
 impl CqBook {
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
-        Self { state: AtomicU32::new(FREE), opcodes: OpcodeCounts::new() }
+        Self {
+            state: AtomicU32::new(FREE),
+            opcodes: OpcodeCounts::new(),
+            room: Room::new(),
+            members: Members::new(),
+            mark: AtomicU64::new(0),
+            from_srqs: Lone { number: AtomicU64::new(0) },
+        }
     }
 }
 
@@ -48,9 +65,20 @@ impl CqBooks {
         self.books.get((cq.book.load(Acquire) as usize).wrapping_sub(1))
     }
 
+    /// The book that a queue knows by its place plus 1.
+    #[inline]
+    pub(crate) fn at(&self, place_plus_1: u32) -> Option<&CqBook> {
+        self.books.get((place_plus_1 as usize).wrapping_sub(1))
+    }
+
+    /// The place of a book, plus 1.
+    pub(crate) fn place_of(&self, book: &CqBook) -> u32 {
+        book.room.own.load(Relaxed)
+    }
+
     /// Gives a CQ its book, unless all are taken.
     #[cold]
-    fn give(&self, cq: &Object) -> Option<&CqBook> {
+    pub(crate) fn give(&self, cq: &Object) -> Option<&CqBook> {
         /// Books looked at; those of CQs that are gone are given back at random.
         const LOOKS: u32 = 64;
         if cq.book.load(Relaxed) == NO_BOOK {
@@ -63,6 +91,11 @@ impl CqBooks {
                 continue;
             }
             book.opcodes.reset();
+            book.room.reset();
+            book.room.own.store(place as u32 + 1, Relaxed);
+            book.members.reset();
+            book.mark.store(0, Relaxed);
+            book.from_srqs.number.store(0, Relaxed);
             if cq.book.compare_exchange(0, place as u32 + 1, AcqRel, Relaxed).is_err() {
                 book.state.store(FREE, Release);
             }
@@ -84,17 +117,59 @@ impl CqBooks {
     }
 }
 
+/// A completion without an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// `enum ibv_wc_opcode`; `u32::MAX` where the CQ cannot tell.
+    pub opcode: u32,
+    /// Whose it is.
+    pub qp_num: u32,
+}
+
+/// Completions in a row of one QP and side are retired together.
+struct Retired<'a> {
+    ledger: &'a Ledger,
+    book: Option<&'a CqBook>,
+    of: Option<(u32, Side)>,
+    number: u64,
+}
+
+impl Retired<'_> {
+    #[inline]
+    fn add(&mut self, done: Done) {
+        let side = if done.opcode & RECV == 0 { Side::Send } else { Side::Receive };
+        let of = Some((done.qp_num, side));
+        if self.of != of {
+            self.flush();
+            self.of = of;
+            self.number = 0;
+        }
+        self.number += 1;
+    }
+
+    #[inline]
+    fn flush(&self) {
+        if let (Some(book), Some((qp_num, side))) = (self.book, self.of) {
+            self.ledger.retired(book, qp_num, side, self.number);
+        }
+    }
+}
+
 impl Ledger {
-    /// A poll of `cq` returned completions: so many, and these opcodes of those that have no error status. Nothing else
-    /// is defined of the others (ibv_poll_cq(3)).
-    pub fn polled(&self, cq: usize, context: usize, number: u32, opcodes: impl Iterator<Item = u32>) {
+    /// A poll of `cq` returned completions: so many, and these that have no error status. Of the others no opcode is
+    /// defined (ibv_poll_cq(3)).
+    pub fn polled(&self, cq: usize, context: usize, number: u32, good: impl Iterator<Item = Done>) {
         let object =
             self.live_object(Kind::Cq, cq).or_else(|| self.object_or_foreign(Kind::Cq, cq, context, 0));
+        let mut headroom = None;
         let (traffic, counts) = match object {
             Some(object) => {
                 let book = self.cq_books.of(object).or_else(|| self.cq_books.give(object));
                 let counts = match book {
-                    Some(book) => &book.opcodes,
+                    Some(book) => {
+                        headroom = (book.room.depth.load(Relaxed) != 0).then_some(book);
+                        &book.opcodes
+                    }
                     None => &self.tally(context).opcodes,
                 };
                 (&object.traffic, counts)
@@ -108,18 +183,21 @@ impl Ledger {
         traffic.polled.fetch_add(number.into(), Relaxed);
         // Completions of one opcode come in a row.
         let (mut place, mut run) = (0, 0);
-        for opcode in opcodes {
-            let next = opcode_place(opcode);
+        let mut retired = Retired { ledger: self, book: headroom, of: None, number: 0 };
+        for done in good {
+            let next = opcode_place(done.opcode);
             if next != place && run != 0 {
                 counts.add(place, run);
                 run = 0;
             }
             place = next;
             run += 1;
+            retired.add(done);
         }
         if run != 0 {
             counts.add(place, run);
         }
+        retired.flush();
     }
 
     /// A poll of `cq` itself failed.

@@ -127,7 +127,8 @@ impl Ledger {
                 None => &self.devices[home.device as usize].tally.lives,
             };
             lives[kind as usize].destroyed.fetch_add(1, Relaxed);
-            if object.is_some() {
+            if let Some(object) = object {
+                self.work_ends(object);
                 self.bury_object(destroying.token.place as usize - 1, destroying.token.generation);
             }
         }

@@ -35,10 +35,14 @@ pub enum What {
     FirstFailure,
     /// A QP's work requests were flushed, and no first failure was seen.
     FlushedAlone,
+    /// More work is outstanding than a CQ has room for.
+    CqHeadroom,
+    /// A CQ was overrun.
+    CqError,
 }
 
 impl What {
-    const ALL: [What; 10] = [
+    const ALL: [What; 12] = [
         What::BadAck,
         What::DestroyWaits,
         What::AcksReleased,
@@ -49,6 +53,8 @@ impl What {
         What::Backlog,
         What::FirstFailure,
         What::FlushedAlone,
+        What::CqHeadroom,
+        What::CqError,
     ];
 
     /// As the report spells it.
@@ -64,6 +70,8 @@ impl What {
             What::Backlog => "backlog",
             What::FirstFailure => "first_failure",
             What::FlushedAlone => "flushed_alone",
+            What::CqHeadroom => "cq_headroom",
+            What::CqError => "cq_error",
         }
     }
 

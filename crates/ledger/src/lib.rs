@@ -14,6 +14,7 @@
 //! | [`account`] | the arithmetic of acks for one object |
 //! | [`qps`] | QPs, and the verdict on those whose completions failed |
 //! | [`cq_book`], [`traffic`] | completions of a CQ |
+//! | [`headroom`], [`work`], [`room`] | work that was posted and may complete, against a CQ's depth |
 //! | [`slots`] | addresses of functions |
 //! | [`table`] | addresses to entries, without locks |
 
@@ -28,6 +29,7 @@ mod cq_book;
 mod destroys;
 mod device;
 mod events;
+mod headroom;
 mod incident;
 mod object;
 mod objects;
@@ -35,6 +37,7 @@ mod open;
 mod pace;
 mod qp;
 mod qps;
+mod room;
 mod slots;
 mod snapshot;
 mod sync;
@@ -42,12 +45,15 @@ mod table;
 mod traffic;
 mod verdict;
 mod waits;
+mod work;
 
 pub use acks::{Ack, AckMode, Fault, Got};
 pub use context::Sign;
 pub use contexts::{Closing, ContextName};
+pub use cq_book::Done;
 pub use destroys::{Destroying, Ended, Handed};
 pub use events::{Kind, event_name, is_of_port};
+pub use headroom::{CqLine, Headroom, NewWork, Unchecked};
 pub use incident::{Incident, What};
 pub use object::Ident;
 pub use objects::{Created, ObjectName, OpenNow};
@@ -57,11 +63,13 @@ pub use slots::Slots;
 pub use snapshot::{AckSums, ContextSnapshot, DeviceSnapshot, Lifetimes, ObjectSnapshot, Snapshot, Traffic};
 pub use verdict::{Address, Cause, Failure, Peer, Unseen, Verdict, status_name};
 pub use waits::{Token, Wait};
+pub use work::Posted;
 
 use context::Context;
 use counts::EventCounts;
 use cq_book::CqBooks;
 use device::Device;
+use headroom::Works;
 use incident::Incidents;
 use object::Object;
 use open::OpenEvents;
@@ -88,6 +96,7 @@ pub struct Ledger {
     objects: Table<Object, OBJECTS, { OBJECTS * 4 }>,
     qps: Table<Qp, QPS, { QPS * 4 }>,
     cq_books: CqBooks,
+    works: Works,
     open_events: OpenEvents,
     waits: Waits,
     incidents: Incidents,
@@ -106,6 +115,8 @@ pub struct Ledger {
     unwatched: AtomicU64,
     /// Extended CQs whose own polls were left alone for want of a trampoline.
     unwatched_cqs: AtomicU64,
+    /// Extended CQs of providers that give completions twice.
+    repeating_cqs: AtomicU64,
 }
 
 #[cfg(not(loom))]
@@ -124,6 +135,7 @@ impl Ledger {
             objects: Table::new([const { Object::new() }; OBJECTS]),
             qps: Table::new([const { Qp::new() }; QPS]),
             cq_books: CqBooks::new(),
+            works: Works::new(),
             open_events: OpenEvents::new(),
             waits: Waits::new(),
             incidents: Incidents::new(),
@@ -137,6 +149,7 @@ impl Ledger {
             unlisted: AtomicU64::new(0),
             unwatched: AtomicU64::new(0),
             unwatched_cqs: AtomicU64::new(0),
+            repeating_cqs: AtomicU64::new(0),
         }
     }
 
@@ -193,6 +206,8 @@ impl Ledger {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom)))]
+mod tests_headroom;
 #[cfg(all(test, loom))]
 mod tests_loom;
 #[cfg(all(test, not(loom)))]

@@ -58,6 +58,8 @@ pub(crate) struct Object {
     pub(crate) book: AtomicU32,
     /// 1 for an extended CQ that was created with a reader of the qp_num.
     pub(crate) tells_qp: AtomicU32,
+    /// A QP's or SRQ's place among those whose work is counted: see [`crate::headroom`].
+    pub(crate) work: AtomicU32,
     pub(crate) traffic: TrafficCounts,
 }
 
@@ -106,6 +108,7 @@ impl Object {
             refused: AtomicU32::new(0),
             book: AtomicU32::new(0),
             tells_qp: AtomicU32::new(0),
+            work: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
     }
@@ -173,8 +176,9 @@ impl Object {
         self.traffic.add_to(&tally.traffic);
     }
 
-    pub(crate) fn count_got(&self, event_type: u32) {
-        self.got_by_type[place(self.kind(), event_type)].fetch_add(1, Relaxed);
+    /// True if it is the first.
+    pub(crate) fn count_got(&self, event_type: u32) -> bool {
+        self.got_by_type[place(self.kind(), event_type)].fetch_add(1, Relaxed) == 0
     }
 
     pub(crate) fn count_acked(&self, event_type: u32) {

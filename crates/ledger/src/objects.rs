@@ -129,6 +129,8 @@ impl Ledger {
             None => &self.devices[home.device as usize].tally,
         };
         object.add_to(tally);
+        self.work_ends(object);
+        self.cq_ends(object);
         self.cq_books.take_back(object, &tally.opcodes);
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Qp {
     pub(crate) foreign: AtomicU32,
     pub(crate) send_cq: AtomicUsize,
     pub(crate) recv_cq: AtomicUsize,
+    /// Its place among those whose work is counted: see [`crate::headroom`].
+    pub(crate) work: AtomicU32,
     /// 0: none; 1: a LID; 2: a GID.
     address_kind: AtomicU32,
     lid: AtomicU32,
@@ -104,6 +106,7 @@ impl Qp {
             foreign: AtomicU32::new(0),
             send_cq: AtomicUsize::new(0),
             recv_cq: AtomicUsize::new(0),
+            work: AtomicU32::new(0),
             address_kind: AtomicU32::new(0),
             lid: AtomicU32::new(0),
             gid: [const { AtomicU64::new(0) }; 2],
@@ -138,7 +141,7 @@ impl Qp {
         self.ends_with_connection.store(0, Relaxed);
         self.send_cq.store(0, Relaxed);
         self.recv_cq.store(0, Relaxed);
-        for word in [&self.reused, &self.ran, &self.connected, &self.moved_to] {
+        for word in [&self.reused, &self.ran, &self.connected, &self.work, &self.moved_to] {
             word.store(0, Relaxed);
         }
         self.begin_again();

@@ -81,11 +81,16 @@ pub struct Moving {
     before: Moved,
 }
 
+/// What a QP is found by, from the number of its context and its own.
+#[inline]
+pub(crate) fn qp_key(context: u32, qp_num: u32) -> usize {
+    (context as usize) << 36 | (qp_num as usize) << 4
+}
+
 impl Ledger {
     /// What QPs are found by: numbers are unique within a device, and a context has one.
     fn qp_key(&self, context: usize, qp_num: u32) -> Option<usize> {
-        let id = self.context(context)?.id.load(Relaxed) as usize;
-        Some(id << 36 | (qp_num as usize) << 4)
+        Some(qp_key(self.context(context)?.id.load(Relaxed), qp_num))
     }
 
     fn qp_place(&self, context: usize, qp_num: u32) -> Option<(QpToken, &Qp)> {
@@ -94,7 +99,7 @@ impl Ledger {
         Some((QpToken { place: place as u32 + 1, generation: qp.head().generation() }, qp))
     }
 
-    fn live_qp(&self, context: usize, qp_num: u32) -> Option<(QpToken, &Qp)> {
+    pub(crate) fn live_qp(&self, context: usize, qp_num: u32) -> Option<(QpToken, &Qp)> {
         self.qp_place(context, qp_num).filter(|(_, qp)| qp.head().state() != DEAD)
     }
 
@@ -191,6 +196,9 @@ impl Ledger {
     pub fn qp_moves(&self, context: usize, qp_num: u32, to: u32, tid: u32, at: u64) -> Moving {
         match self.live_qp(context, qp_num) {
             Some((token, qp)) if to == RESET || to == ERR => {
+                if to == ERR {
+                    self.work_fails(qp.work.load(Relaxed));
+                }
                 Moving { qp: token, to, before: qp.moves(to, tid, at) }
             }
             Some((token, _)) => Moving { qp: token, to, before: Moved::default() },
@@ -206,7 +214,10 @@ impl Ledger {
             }
             match (ok, moving.to) {
                 (false, RESET | ERR | DESTROYED) => qp.unmoved(moving.before),
-                (true, RESET) => qp.begin_again(),
+                (true, RESET) => {
+                    qp.begin_again();
+                    self.work_begins_again(qp.work.load(Acquire));
+                }
                 (true, RTR) => qp.is_ready(),
                 (true, RTS) => {
                     qp.recovered();
@@ -227,6 +238,17 @@ impl Ledger {
         if let Some((_, qp)) = self.live_qp(context, qp_num) {
             qp.event_got(event_type, tid, at);
         }
+    }
+
+    /// Numbers of the QPs alive that complete to this CQ.
+    pub(crate) fn qps_on(&self, cq: usize) -> impl Iterator<Item = u32> {
+        self.qps
+            .entries()
+            .filter(move |qp| {
+                qp.head().state() != DEAD
+                    && [&qp.send_cq, &qp.recv_cq].iter().any(|its| its.load(Relaxed) == cq)
+            })
+            .map(|qp| qp.number.load(Relaxed))
     }
 
     /// A completion failed.
@@ -250,11 +272,16 @@ impl Ledger {
         }
         let failure = &failed.failure;
         if failure.status != WR_FLUSH_ERR {
-            if leaves_qp_alone(failure.status) || !qp.failed(failure) {
+            if leaves_qp_alone(failure.status) {
+                return ToSay::Nothing;
+            }
+            self.work_fails(qp.work.load(Relaxed));
+            if !qp.failed(failure) {
                 return ToSay::Nothing;
             }
             return ToSay::FirstFailure(token, *failure);
         }
+        self.work_fails(qp.work.load(Relaxed));
         let first = qp.flushed(failure.wr_id, failure.at);
         if failure.at.saturating_sub(first) >= PATIENCE && self.is_untold(qp) {
             return ToSay::FlushedAlone(token);

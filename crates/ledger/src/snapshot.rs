@@ -4,6 +4,7 @@ use crate::account::Account;
 use crate::context::Context;
 use crate::counts::{AckCounts, EventSums, Tally};
 use crate::events::{KINDS, Kind};
+use crate::headroom::Headroom;
 use crate::object::{Ident, Object};
 use crate::open::Taken;
 use crate::sync::*;
@@ -100,6 +101,8 @@ pub struct ObjectSnapshot {
     pub traffic: Traffic,
     /// Completions of a CQ without an error status, by opcode, where all completions are counted.
     pub opcodes: Vec<(String, u64)>,
+    /// Of a CQ, where all completions are counted.
+    pub headroom: Option<Headroom>,
     /// Its acks.
     pub acks: AckSums,
     /// Asynchronous events that are open and have details, oldest first.
@@ -164,6 +167,8 @@ pub struct Snapshot {
     pub unwatched: u64,
     /// Extended CQs whose own polls (ibv_start_poll, ibv_next_poll) were not watched.
     pub unwatched_cqs: u64,
+    /// Extended CQs of providers that give completions twice.
+    pub repeating_cqs: u64,
 }
 
 impl Snapshot {
@@ -335,6 +340,7 @@ impl Ledger {
             unlisted: self.unlisted.load(Relaxed),
             unwatched: self.unwatched.load(Relaxed),
             unwatched_cqs: self.unwatched_cqs.load(Relaxed),
+            repeating_cqs: self.repeating_cqs.load(Relaxed),
         }
     }
 
@@ -401,7 +407,8 @@ impl Ledger {
     }
 
     fn list_object(&self, context: &mut ContextSnapshot, object: &Object) {
-        if object.is_blank() {
+        let headroom = self.headroom_of(object);
+        if object.is_blank() && headroom.as_ref().is_none_or(Headroom::is_blank) {
             return;
         }
         let mut acks = AckSums::default();
@@ -431,6 +438,7 @@ impl Ledger {
                 book.opcodes.add_to_sums(&mut sums);
                 named_opcodes(&sums)
             }),
+            headroom,
             acks,
             open_unlisted: still(&object.events).saturating_sub(open.len() as u64),
             open,

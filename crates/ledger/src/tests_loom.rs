@@ -10,6 +10,7 @@ use crate::slots::Slots;
 use crate::sync::*;
 use crate::table::{ALIVE, DEAD, Entry, Head, Table};
 use crate::verdict::Failure;
+use crate::work::{Posted, Work};
 
 /// An ack that comes too early is held; a destroy begins; the event is read. Whoever is last must see both.
 #[test]
@@ -261,5 +262,58 @@ fn a_flush_after_the_programs_own_move_is_never_without_it() {
         }
         other.join().unwrap();
         assert_eq!(qp.moved_before_flush(), Some((6, 7, 1)));
+    });
+}
+
+/// One thread posts groups, a second one polls, the third adds up: it never finds more than there was.
+#[test]
+fn a_sum_is_never_too_much() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let work = Arc::new(Work::new());
+        let group = |others: u32| {
+            let mut posted = Posted::default();
+            (0..others).for_each(|_| posted.push(false));
+            posted.push(true);
+            posted
+        };
+        work.post_sends(group(1));
+        let poster = {
+            let work = work.clone();
+            // The program waits for the first group before it posts the next: two requests are out at any time.
+            thread::spawn(move || {
+                work.complete_sends(1);
+                work.post_sends(group(0));
+                work.post_sends(group(0));
+            })
+        };
+        let posted = work.sends_posted();
+        if let Some(gone) = work.sends_gone() {
+            assert!(posted.wrapping_sub(gone).cast_signed() <= 2, "{posted} {gone}");
+        }
+        poster.join().unwrap();
+        assert_eq!(work.sends_posted() - work.sends_gone().unwrap(), 2);
+        assert!(!work.is_blurred());
+    });
+}
+
+/// Two threads post to one QP that mixes signalled sends with others: the count is right, or said to be unknown.
+#[test]
+fn two_posters_are_counted_or_noticed() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let work = Arc::new(Work::new());
+        let other = {
+            let work = work.clone();
+            thread::spawn(move || work.post_sends(Posted { number: 1, signalled: 1, which: 1 }))
+        };
+        work.post_sends(Posted { number: 2, signalled: 1, which: 2 });
+        other.join().unwrap();
+        work.complete_sends(2);
+        if !work.is_blurred() {
+            assert_eq!(work.sends_posted(), work.sends_gone().unwrap());
+        }
     });
 }

@@ -7,6 +7,7 @@ use ibv_sa_ledger::{
 };
 use serde::Serialize;
 
+use crate::headroom::reasons;
 use crate::json_verdict::Verdict;
 use crate::{Report, lines};
 
@@ -70,11 +71,37 @@ struct Object<'a> {
     async_acks: u64,
     comp_events: CompEvents,
     completions: Completions<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headroom: Option<Headroom>,
     bad_acks: u64,
     held_acks: u64,
     released_acks: u64,
     rescued_acks: u64,
     open: Vec<Open>,
+}
+
+/// Of a CQ, where all completions are counted.
+#[derive(Serialize)]
+struct Headroom {
+    depth: u32,
+    mark: u64,
+    outstanding: Option<u64>,
+    exceeded: bool,
+    checked: bool,
+    why: Vec<&'static str>,
+}
+
+impl From<&ibv_sa_ledger::Headroom> for Headroom {
+    fn from(headroom: &ibv_sa_ledger::Headroom) -> Self {
+        Self {
+            depth: headroom.depth,
+            mark: headroom.mark,
+            outstanding: headroom.outstanding,
+            exceeded: headroom.exceeded,
+            checked: headroom.unchecked.is_empty(),
+            why: reasons(headroom),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -243,6 +270,7 @@ fn describe_object<'a>(object: &'a ObjectSnapshot, report: &Report) -> Object<'a
         async_acks: object.async_acks,
         comp_events: CompEvents { got: object.traffic.events_got, acked: object.traffic.events_acked },
         completions: Completions::new(report.cq_mode, &object.traffic, None, &object.opcodes),
+        headroom: object.headroom.as_ref().map(Headroom::from),
         bad_acks: object.acks.bad,
         held_acks: object.acks.held,
         released_acks: object.acks.released,

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod headroom;
 mod json;
 mod json_verdict;
 pub mod lines;
@@ -45,7 +46,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Why the counts may be lower than the truth; empty when they are complete.
+    /// Why the counts may differ from the truth; empty when they are complete.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         if self.faulted {
@@ -53,7 +54,7 @@ impl Report<'_> {
         }
         if self.without_books {
             gaps.push(
-                "there was no memory to count in (the kernel refused a mapping of less than 16 MiB)".into(),
+                "there was no memory to count in (the kernel refused a mapping of less than 24 MiB)".into(),
             );
         }
         if self.snapshot.unwatched != 0 {
@@ -67,6 +68,13 @@ impl Report<'_> {
                 "completions that {} extended CQ(s) gave through ibv_start_poll and ibv_next_poll are not counted: \
                  no trampoline was free",
                 self.snapshot.unwatched_cqs
+            ));
+        }
+        if self.snapshot.repeating_cqs != 0 {
+            gaps.push(format!(
+                "completions of {} extended CQ(s) of Soft-RoCE (rxe) may be counted too often: before rdma-core 59 it \
+                 gives completions again when a batch has ended",
+                self.snapshot.repeating_cqs
             ));
         }
         if self.snapshot.crowded_out != 0 {

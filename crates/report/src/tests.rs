@@ -28,6 +28,7 @@ pub(crate) fn snapshot() -> Snapshot {
         async_acks: 1,
         traffic: Traffic::default(),
         opcodes: Vec::new(),
+        headroom: None,
         acks: AckSums { bad: 1, held: 1, ..Default::default() },
         open: vec![Taken { event_type: 5, by: Thread { tid: 8, ..thread(b"reader") }, at: 2_500_000_000 }],
         open_unlisted: 0,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use ibv_sa_ledger::{AckSums, ContextSnapshot, DeviceSnapshot, Kind, ObjectName, ObjectSnapshot, event_name};
 
-use crate::{Report, lines, printable, verdict};
+use crate::{Report, headroom, lines, printable, verdict};
 
 // Kept apart, so that it is compiled for size.
 #[inline(never)]
@@ -135,6 +135,7 @@ fn describe_object(context: &ContextSnapshot, object: &ObjectSnapshot, now: u64,
     if object.acks.rescued != 0 {
         parts.push(format!("{} event(s) acknowledged for the program", object.acks.rescued));
     }
+    parts.extend(object.headroom.as_ref().and_then(headroom::described));
     if !parts.is_empty() {
         let name = ObjectName {
             kind: object.kind,
