@@ -42,6 +42,14 @@ UNUSED static struct ibv_wc completion(unsigned int status, uint32_t qp_num, uin
 	return wc;
 }
 
+/* A QP that has work to do was made ready to receive. */
+UNUSED static void make_ready(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+
+	REQUIRE(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+}
+
 /* A QP of the thing's context with these CQs. */
 UNUSED static struct ibv_qp *qp_on(struct ibv_pd *pd, struct ibv_cq *send_cq, struct ibv_cq *recv_cq)
 {
@@ -49,6 +57,7 @@ UNUSED static struct ibv_qp *qp_on(struct ibv_pd *pd, struct ibv_cq *send_cq, st
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
 
 	REQUIRE(qp);
+	make_ready(qp);
 	return qp;
 }
 

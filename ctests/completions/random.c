@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	REQUIRE(argc == 3);
 	state = strtoull(argv[1], NULL, 10) * 0x9e3779b97f4a7c15ULL + 1;
 	struct thing t = make("cq");
-	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 64, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(t.context, &attr);
 	struct ibv_wc in[LARGEST];
 

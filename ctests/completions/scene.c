@@ -4,7 +4,8 @@
 //
 // Options:
 //   +ex           the CQs are extended, and polled as such
-//   +no_qp_num, +no_vendor_err, +no_opcode   which then lack this reader
+//   +no_qp_num, +no_vendor_err, +no_opcode   which then lack this reader: of the QP's number they have garbage
+//   +unready             nobody makes the QP ready to receive
 //   +one_cq       one CQ for both directions
 //   +srq          the QP receives from an SRQ
 //   +open_qp      it is a handle of a shared QP: always the same number, and no CQs that are known
@@ -42,12 +43,19 @@ static struct {
 	uint64_t next_wr_id;
 } scene = { .next_wr_id = 0x7000deadbeef0001 };
 
-static bool ex, no_qp_num, no_vendor_err, no_opcode, one_cq, with_srq, as_open_qp, as_qp_ex, around;
+static bool ex, no_qp_num, no_vendor_err, no_opcode, one_cq, with_srq, as_open_qp, as_qp_ex, around, unready;
 static int poison;
+
+// What stands where a reader was not asked for: mlx4 leaves there what was in the memory before.
+static uint32_t not_asked_for(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	abort();
+}
 
 static struct ibv_cq *make_cq(void)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 64, .wc_flags = no_qp_num ? 0 : IBV_WC_EX_WITH_QP_NUM };
 
 	if (!ex) {
 		struct ibv_cq *cq = ibv_create_cq(scene.context, 64, NULL, NULL, 0);
@@ -60,7 +68,7 @@ static struct ibv_cq *make_cq(void)
 	REQUIRE(cq);
 	// A provider fills in the readers of what the program asked for (ibv_create_cq_ex(3)).
 	if (no_qp_num)
-		cq->read_qp_num = NULL;
+		cq->read_qp_num = not_asked_for;
 	if (no_vendor_err)
 		cq->read_vendor_err = NULL;
 	if (no_opcode)
@@ -82,7 +90,11 @@ static const char *key(const char *name)
 static void make_qp(void)
 {
 	if (as_open_qp) {
-		struct ibv_qp_open_attr attr = { .comp_mask = IBV_QP_OPEN_ATTR_NUM, .qp_num = 0x777 };
+		struct ibv_qp_open_attr attr = {
+			.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE,
+			.qp_num = 0x777,
+			.qp_type = IBV_QPT_XRC_RECV,
+		};
 
 		scene.qp = ibv_open_qp(scene.context, &attr);
 	} else if (as_qp_ex) {
@@ -106,6 +118,8 @@ static void make_qp(void)
 		scene.qp = ibv_create_qp(scene.pd, &attr);
 	}
 	REQUIRE(scene.qp);
+	if (!unready)
+		make_ready(scene.qp);
 	scene.qp_num = scene.qp->qp_num;
 	scene.lives++;
 	scene.failed = false;
@@ -304,6 +318,7 @@ int main(int argc, char **argv)
 		{ "+ex", &ex }, { "+no_qp_num", &no_qp_num }, { "+no_vendor_err", &no_vendor_err },
 		{ "+no_opcode", &no_opcode }, { "+one_cq", &one_cq }, { "+srq", &with_srq },
 		{ "+open_qp", &as_open_qp }, { "+qp_ex", &as_qp_ex }, { "+around", &around },
+		{ "+unready", &unready },
 	};
 	int at = 1;
 

@@ -44,6 +44,7 @@ int main(int argc, char **argv)
 {
 	REQUIRE(argc == 3);
 	t = make("qp");
+	make_ready(t.qp);
 	say_thing("qp", &t);
 	double start = now();
 	if (!strcmp(argv[1], "qps"))

@@ -70,10 +70,11 @@ int main(int argc, char **argv)
 
 	REQUIRE(pd && cq);
 	struct ibv_qp *qp = qp_on(pd, cq, cq);
-	qp_num = qp->qp_num;
+	// Of none that is known: these CQs are no QP's.
+	qp_num = qp->qp_num + 0x4000;
 	say("qp_num=%u", qp_num);
 	for (next_way = 0; next_way < number; next_way++) {
-		struct ibv_cq_init_attr_ex attr = { .cqe = 4 };
+		struct ibv_cq_init_attr_ex attr = { .cqe = 4, .wc_flags = IBV_WC_EX_WITH_QP_NUM };
 
 		cqs[next_way] = ibv_create_cq_ex(context, &attr);
 		watched += cqs[next_way]->start_poll != ways[next_way];

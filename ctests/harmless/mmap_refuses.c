@@ -10,7 +10,7 @@
 
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
-	if ((flags & MAP_ANONYMOUS) && size > (10 << 20) && size < (16 << 20)) {
+	if ((flags & MAP_ANONYMOUS) && size > (10 << 20) && size < (24 << 20)) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}

@@ -163,7 +163,7 @@ pub(super) fn say(ledger: &Ledger, cq: Token) {
 /// # Safety
 /// `cq` is live.
 pub(super) unsafe fn cq_failed(ledger: &Ledger, cq: *mut ibv_cq) {
-    if settings::get().cq == CqMode::Off {
+    if !is_counted() {
         return;
     }
     if let Some(line) = ledger.cq_line(cq.addr()) {

@@ -1,12 +1,12 @@
 //! `ibv_modify_qp`: who a QP's peer is, and whether the program itself ends it.
 
-use ibv_sa_ledger::{Address, Moving, Sign};
+use ibv_sa_ledger::{Address, Moving};
 
 use crate::abi::*;
 use crate::boundary::{bookkeeping, counting};
 use crate::clock;
 use crate::forward::absent;
-use crate::interpose::{backlog, completion, removal};
+use crate::interpose::{completion, removal};
 use crate::provider::real;
 use crate::settings::{self, CqMode};
 
@@ -62,11 +62,10 @@ unsafe extern "C" fn after(
     bookkeeping(|ledger| {
         // SAFETY: as the caller promises.
         let (context, number) = unsafe { ((*qp).context, (*qp).qp_num) };
-        // Firmware refuses a move with EIO too (bnxt_re): only the kernel's word counts.
-        // SAFETY: the context of a live QP is open.
-        if result == libc::EIO && backlog::has_error(unsafe { (*context).async_fd }) {
-            let sign_of = "its async descriptor reports an error in";
-            removal::sign(ledger, context.addr(), Sign::PollError, sign_of);
+        if result == libc::EIO {
+            // SAFETY: the context of a live QP is open.
+            let fd = unsafe { (*context).async_fd };
+            removal::command_failed(ledger, context.addr(), fd, "ibv_modify_qp");
         }
         if settings::get().cq == CqMode::Off {
             return;

@@ -217,14 +217,17 @@ fn two_threads_or_a_handler_poll_for_one_qp() {
     });
 }
 
-/// A child's books are empty: of its parent's QPs it knows nothing.
+/// A child's books are empty: its parent's QPs are first seen when they fail.
 #[test]
 fn a_child_polls_its_parents_cqs() {
     for (flavour, cq) in pairs(&FLAVOURS, &LOOKING) {
         let run = run_completions("forked", &[], Some(flavour)).env("IBV_SA_CQ", cq);
         let (outcome, reports) = ibv_sa_tests::with_reports(run);
         let outcome = outcome.assert_ok();
-        outcome.assert_says(&["{qp}: first failure LOC_PROT_ERR (vendor_err 0x84, wr_id 0x1): *"]);
+        outcome.assert_says(&[
+            "{qp}: first failure LOC_PROT_ERR (vendor_err 0x84, wr_id 0x1): *",
+            "QP qp_num # (scr0): first failure REM_ACCESS_ERR (vendor_err 0x8a, wr_id 0x2): *",
+        ]);
         assert_eq!(reports.len(), 2, "{outcome}");
         let pid = outcome.number("child") as u64;
         let (child, parent): (Vec<&Value>, Vec<&Value>) =

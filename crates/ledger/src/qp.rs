@@ -177,7 +177,9 @@ impl Qp {
     /// Whether a completion with its number, polled from this CQ, is its own. Numbers of WQs and of raw packet queues
     /// are others, and a QP that was destroyed leaves completions behind.
     pub(crate) fn may_have(&self, cq: usize) -> bool {
-        let own = [&self.send_cq, &self.recv_cq].into_iter().any(|one| one.load(Relaxed) == cq);
+        let cqs = [&self.send_cq, &self.recv_cq].map(|cq| cq.load(Relaxed));
+        // One of XRC that was opened has none of its own: receives complete to the CQ of the SRQ.
+        let own = cqs.contains(&cq) || cqs == [0, 0];
         let before = self.reused.load(Relaxed) == 1 && self.ran.load(Relaxed) == 0;
         self.born.load(Relaxed) == 0 || (own && !before)
     }
