@@ -101,11 +101,11 @@ UNUSED static void one_round(struct ibv_context *context)
 	void *cq_context;
 
 	REQUIRE(scripted_async(context, IBV_EVENT_COMM_EST, o.qp) == 0);
-	REQUIRE(scripted_async(context, IBV_EVENT_CQ_ERR, o.cq) == 0);
+	REQUIRE(scripted_async(context, IBV_EVENT_SQ_DRAINED, o.qp) == 0);
 	REQUIRE(scripted_async(context, IBV_EVENT_SRQ_LIMIT_REACHED, o.srq) == 0);
 	REQUIRE(scripted_async(context, IBV_EVENT_PORT_ACTIVE, (void *)1) == 0);
 	get_and_ack_async(context, IBV_EVENT_COMM_EST);
-	get_and_ack_async(context, IBV_EVENT_CQ_ERR);
+	get_and_ack_async(context, IBV_EVENT_SQ_DRAINED);
 	get_and_ack_async(context, IBV_EVENT_SRQ_LIMIT_REACHED);
 	get_and_ack_async(context, IBV_EVENT_PORT_ACTIVE);
 

@@ -66,7 +66,7 @@ pub fn device_after_in_full(rounds: u64, opened: u64, closed: u64) -> Value {
 /// The asynchronous events that so many rounds take and acknowledge.
 pub fn acks_after(rounds: u64) -> Value {
     json!({
-        "COMM_EST": rounds, "CQ_ERR": rounds, "SRQ_LIMIT_REACHED": rounds, "PORT_ACTIVE": rounds,
+        "COMM_EST": rounds, "SQ_DRAINED": rounds, "SRQ_LIMIT_REACHED": rounds, "PORT_ACTIVE": rounds,
     })
 }
 

@@ -50,12 +50,14 @@ fn cancelled(call: &str, kind: &str) {
         }
         let taken = match call {
             "qp" => Some("COMM_EST"),
-            "cq" => Some("CQ_ERR"),
             "srq" => Some("SRQ_LIMIT_REACHED"),
             _ => None,
         };
         if let Some(event) = taken {
             device["async_events"][event] = json!(2);
+        }
+        if call == "cq" {
+            device["async_events"]["CQ_ERR"] = json!(1);
         }
         assert_report(report, device, acks_after(1));
     }

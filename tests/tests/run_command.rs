@@ -235,7 +235,7 @@ fn wrong_values_name_flag_value_and_remedy() {
     let text_file = text_file.to_str().expect("UTF-8");
     let cases: [(&str, &[&str], &str); 6] = [
         ("--ack", &["sometimes", "PROTECT", "0"], "protect, forward, rescue, abort"),
-        ("--cq", &["all", "FULL", "1", ""], "off, errors, full"),
+        ("--cq", &["all", "FULL", "1"], "off, errors, full"),
         ("--hang-secs", &["0", "86401", "", "-1", "+1", "5s", "1.5", "99999999999999999999"], "1 to 86400"),
         ("--report", &["xml", "", "TEXT", " text", "json:", "text:%d", "text:/a%"], "FILE"),
         ("--provider", &["libibverbs.so.1", "", "./a.so", "/nonexistent/a.so", dir_text, text_file], ""),

@@ -50,6 +50,8 @@ pub(crate) struct Qp {
     moved_to: AtomicU32,
     moved_by: AtomicU32,
     moved_at: AtomicU64,
+    /// 1 if an event had said before that it failed.
+    moved_after_event: AtomicU32,
     /// An event of this QP that says that it failed: its type plus 1, who got it and when.
     event: AtomicU32,
     event_by: AtomicU32,
@@ -68,6 +70,7 @@ pub(crate) struct Qp {
     pub(crate) first_flush_wr_id: AtomicU64,
     /// What `moved_to` was then, plus 1; 0 until that is known. And by whom and when.
     moved_before_flush: AtomicU32,
+    flush_after_event: AtomicU32,
     flush_moved_by: AtomicU32,
     flush_moved_at: AtomicU64,
     /// 1 once a flush without a visible failure was spoken of.
@@ -87,6 +90,7 @@ pub(crate) struct Moved {
     pub(crate) to: u32,
     pub(crate) by: u32,
     pub(crate) at: u64,
+    pub(crate) after_event: u32,
 }
 
 impl Qp {
@@ -114,6 +118,7 @@ impl Qp {
             moved_to: AtomicU32::new(0),
             moved_by: AtomicU32::new(0),
             moved_at: AtomicU64::new(0),
+            moved_after_event: AtomicU32::new(0),
             event: AtomicU32::new(0),
             event_by: AtomicU32::new(0),
             event_at: AtomicU64::new(0),
@@ -128,6 +133,7 @@ impl Qp {
             first_flush_at: AtomicU64::new(0),
             first_flush_wr_id: AtomicU64::new(0),
             moved_before_flush: AtomicU32::new(0),
+            flush_after_event: AtomicU32::new(0),
             flush_moved_by: AtomicU32::new(0),
             flush_moved_at: AtomicU64::new(0),
             told: AtomicU32::new(0),
@@ -224,7 +230,9 @@ impl Qp {
             to: self.moved_to.load(Relaxed),
             by: self.moved_by.load(Relaxed),
             at: self.moved_at.load(Relaxed),
+            after_event: self.moved_after_event.load(Relaxed),
         };
+        self.moved_after_event.store((self.event.load(Acquire) != 0).into(), Relaxed);
         self.moved_at.store(at, Relaxed);
         self.moved_by.store(by, Relaxed);
         self.moved_to.store(to + 1, Release);
@@ -234,6 +242,7 @@ impl Qp {
     /// That move failed.
     pub(crate) fn unmoved(&self, before: Moved) {
         self.moved_at.store(before.at, Relaxed);
+        self.moved_after_event.store(before.after_event, Relaxed);
         self.moved_by.store(before.by, Relaxed);
         self.moved_to.store(before.to, Release);
     }
@@ -247,6 +256,11 @@ impl Qp {
     pub(crate) fn moved_before_flush(&self) -> Option<(u32, u32, u64)> {
         let to = self.moved_before_flush.load(Acquire).checked_sub(2)?;
         Some((to, self.flush_moved_by.load(Relaxed), self.flush_moved_at.load(Relaxed)))
+    }
+
+    /// Whether an event had said before that move that it failed: the move answers the event.
+    pub(crate) fn moved_after_event(&self) -> bool {
+        self.flush_after_event.load(Relaxed) == 1
     }
 
     /// An event of it says that it failed; the first one counts.
@@ -300,6 +314,7 @@ impl Qp {
             Ok(_) => {
                 self.first_flush_wr_id.store(wr_id, Relaxed);
                 let moved_to = self.moved_to.load(Acquire);
+                self.flush_after_event.store(self.moved_after_event.load(Relaxed), Relaxed);
                 self.flush_moved_by.store(self.moved_by.load(Relaxed), Relaxed);
                 self.flush_moved_at.store(self.moved_at.load(Relaxed), Relaxed);
                 self.moved_before_flush.store(moved_to + 1, Release);

@@ -367,6 +367,7 @@ impl Ledger {
             context: context.map_or(ContextName::default(), |context| self.name_of(context)),
             ident: Ident { number: qp.number.load(Relaxed), handle: qp.handle.load(Relaxed) },
             born: qp.born.load(Relaxed) == 1,
+            foreign: qp.foreign.load(Relaxed) == 1,
             connected: qp.connected.load(Relaxed) == 1,
             destroyed: qp.head().state() == DEAD,
             peer: qp.peer(),
@@ -381,8 +382,7 @@ impl Ledger {
         let moved = |(to, tid, at)| Cause::Moved { to, by: Thread { tid, ..Default::default() }, at };
         match (qp.first_failure(), qp.moved_before_flush(), qp.event()) {
             (Some(failure), ..) => Cause::Failure(failure),
-            // In one tick of the clock too: a reader that gives up acts at once.
-            (None, Some((_, _, at)), Some(event)) if event.at <= at => Cause::Event(event),
+            (None, Some(_), Some(event)) if qp.moved_after_event() => Cause::Event(event),
             (None, Some(found), _) => moved(found),
             (None, None, Some(event)) => Cause::Event(event),
             (None, None, None) => match self.context_of(self.home_of(qp)) {

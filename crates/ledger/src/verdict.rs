@@ -128,6 +128,8 @@ pub struct Verdict {
     pub ident: Ident,
     /// It was seen when it was created.
     pub born: bool,
+    /// It was not, or its context was first seen after its birth.
+    pub foreign: bool,
     /// A failure moves it to ERR.
     pub connected: bool,
     /// It is there no more.

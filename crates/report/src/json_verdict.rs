@@ -11,6 +11,7 @@ use crate::json::milliseconds;
 pub(crate) struct Verdict {
     qp_num: u32,
     handle: Option<u32>,
+    foreign: bool,
     state: &'static str,
     peer: Option<Peer>,
     failures: u64,
@@ -64,6 +65,7 @@ impl Verdict {
         Self {
             qp_num: verdict.ident.number,
             handle: verdict.born.then_some(verdict.ident.handle),
+            foreign: verdict.foreign,
             state: if verdict.destroyed { "destroyed" } else { "alive" },
             peer: verdict.peer.map(|peer| Peer {
                 qp_num: peer.number,

@@ -13,6 +13,7 @@ fn verdict(cause: Cause) -> Verdict {
         context: ContextName { id: 1, device: Some("rxe0".into()) },
         ident: Ident { number: 17, handle: 3 },
         born: true,
+        foreign: false,
         connected: true,
         destroyed: false,
         peer: Some(Peer { number: Some(18), address: Some(Address::Gid(gid)) }),
