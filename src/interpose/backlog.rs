@@ -46,6 +46,11 @@ fn is_readable(fd: i32) -> bool {
     poll_now(fd) & libc::POLLIN != 0
 }
 
+/// Whether something can be read from a descriptor now.
+pub(crate) fn has_event(fd: i32) -> bool {
+    uncancelled(|| is_readable(fd))
+}
+
 /// Whether the device behind a context's descriptor is gone: the kernel says so by POLLERR (poll(2)).
 pub(crate) fn has_error(fd: i32) -> bool {
     uncancelled(|| poll_now(fd)) & (libc::POLLERR | libc::POLLHUP) != 0

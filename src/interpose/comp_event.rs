@@ -8,20 +8,56 @@ use crate::forward::absent;
 use crate::interpose::bad_ack::{self, Passed};
 use crate::interpose::context::adopt_into;
 use crate::interpose::hand_over::hand_over;
-use crate::interpose::{backlog, removal};
+use crate::interpose::{backlog, lint, removal};
 use crate::provider::real;
 use crate::{clock, settings, watch};
 
+/// Goes on in [`get_cq_event`], with the place in the program that it returns to.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
 #[cfg_attr(not(test), unsafe(no_mangle))]
 unsafe extern "C-unwind" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "mov rcx, [rsp]",
+        "jmp {get}",
+        ".cfi_endproc",
+        get = sym get_cq_event,
+    )
+}
+
+/// Here the place is not known: all are one.
+#[cfg(not(target_arch = "x86_64"))]
+#[cfg_attr(not(test), unsafe(no_mangle))]
+unsafe extern "C-unwind" fn ibv_get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { get_cq_event(channel, cq, cq_context, 0) }
+}
+
+/// # Safety
+/// As `ibv_get_cq_event` asks.
+unsafe extern "C-unwind" fn get_cq_event(
+    channel: *mut ibv_comp_channel,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+    site: usize,
+) -> c_int {
     let Some(function) = real::ibv_get_cq_event() else { return absent!(minus1) };
     // Looked at before the call: another thread may destroy the channel to end it.
     // SAFETY: the caller passes a live channel. Its context may be closed: only the address is taken.
     let context = if counting() { unsafe { (*channel).context.addr() } } else { 0 };
+    if counting() {
+        // SAFETY: the caller passes a live channel.
+        unsafe { lint::before_wait(channel, site) };
+    }
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };

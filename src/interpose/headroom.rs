@@ -20,8 +20,9 @@ fn is_counted() -> bool {
 pub(super) unsafe fn cq_sized(ledger: &Ledger, cq: *mut ibv_cq) {
     if is_counted() {
         // SAFETY: live, as the caller promises.
-        let depth = unsafe { (*cq).cqe };
+        let (depth, channel) = unsafe { ((*cq).cqe, (*cq).channel) };
         ledger.cq_depth(cq.addr(), u32::try_from(depth).unwrap_or(0), None);
+        ledger.cq_has_channel(cq.addr(), channel.addr());
     }
 }
 
@@ -49,7 +50,7 @@ pub(super) unsafe fn extended_cq_created(
     let (ignores, tells) = unsafe {
         let ignores = (*attr).comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
             && (*attr).flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0;
-        (ignores, (*cq).read_qp_num.is_some() && (*cq).read_opcode.is_some())
+        (ignores, ledger.tells_qp(cq.addr()) && (*cq).read_opcode.is_some())
     };
     for (holds, why) in
         [(ignores, Unchecked::IgnoresOverrun), (!tells, Unchecked::NoQpNum), (repeats, Unchecked::Repeats)]

@@ -11,6 +11,7 @@ pub(crate) mod hand_over;
 pub(crate) mod headroom;
 pub(crate) mod inline;
 pub(crate) mod jump;
+pub(crate) mod lint;
 pub(crate) mod modify;
 pub(crate) mod object;
 pub(crate) mod poll;

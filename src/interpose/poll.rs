@@ -15,7 +15,8 @@ use crate::settings::{self, CqMode};
 /// The functions behind the trampolines of `ops.poll_cq`.
 static POLL_CQ: Slots<FEW> = Slots::new();
 
-/// A poll that returned something, or failed, goes on in [`looked_at`], which returns to the program. Only caller-saved
+/// A poll that returned something, or failed, or any where all are counted, goes on in [`looked_at`], which returns to
+/// the program. Only caller-saved
 /// registers are used, and the arguments lie on the stack meanwhile: with three of them it is aligned as the ABI asks.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
@@ -33,6 +34,7 @@ unsafe extern "C-unwind" fn enter<const SLOT: usize, const ALL: bool>(
         "push rdx",
         ".cfi_def_cfa_offset 32",
         "call qword ptr [rip + {slots} + {offset}]",
+        ".if {all} == 0",
         "test eax, eax",
         "jne 2f",
         "add rsp, 24",
@@ -40,6 +42,7 @@ unsafe extern "C-unwind" fn enter<const SLOT: usize, const ALL: bool>(
         "ret",
         "2:",
         ".cfi_def_cfa_offset 32",
+        ".endif",
         "pop rcx",
         ".cfi_def_cfa_offset 24",
         "pop rdx",
@@ -51,6 +54,7 @@ unsafe extern "C-unwind" fn enter<const SLOT: usize, const ALL: bool>(
         ".cfi_endproc",
         slots = sym POLL_CQ,
         offset = const SLOT * size_of::<usize>(),
+        all = const ALL as usize,
         looked_at = sym looked_at::<ALL>,
     )
 }
@@ -67,13 +71,13 @@ unsafe extern "C-unwind" fn enter<const SLOT: usize, const ALL: bool>(
     unsafe {
         let function = core::mem::transmute::<usize, PollCq>(POLL_CQ.address(SLOT));
         match function(cq, num_entries, wc) {
-            0 => 0,
+            0 if !ALL => 0,
             result => looked_at::<ALL>(cq, result, num_entries, wc),
         }
     }
 }
 
-/// A poll returned `result`, which is not 0 and is returned again.
+/// A poll returned `result`, which is 0 only where all are counted, and which is returned again.
 ///
 /// # Safety
 /// `cq` is live; where `result` is from 1 to `num_entries`, the provider has filled in so many of `wc`.
@@ -188,6 +192,9 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
         let Ok(number) = usize::try_from(result) else {
             return ledger.poll_failed(cq.addr(), context.addr());
         };
+        if number == 0 {
+            return ledger.polled_empty(cq.addr());
+        }
         // See `failed`.
         if result > num_entries {
             return;
@@ -198,7 +205,7 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
             ledger.polled(
                 cq.addr(),
                 context.addr(),
-                number as u32,
+                (number as u32, result == num_entries),
                 good.map(|wc| Done { opcode: (*wc).opcode, qp_num: (*wc).qp_num }),
             );
             let any = if number < 16 { few(wc, number as c_int) } else { many(wc, number as c_int) };
@@ -251,7 +258,7 @@ trampolines! {
     /// All are counted.
     MANY start_poll_counted(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int;
     before ();
-    after |_kept, result| if result == 0 { one_counted(cq) };
+    after |_kept, result| if result == 0 { one_counted(cq) } else { none_counted(cq.addr()) };
 
     MANY next_poll_counted(cq: *mut ibv_cq_ex) -> c_int;
     before ();
@@ -324,12 +331,18 @@ unsafe extern "C" fn one_counted(cq: *mut ibv_cq_ex) {
                 opcode: (*cq).read_opcode.map_or(u32::MAX, |read| read(cq)),
                 qp_num: qp_num(ledger, cq).unwrap_or(u32::MAX),
             });
-            ledger.polled(cq.addr(), context.addr(), 1, done.into_iter());
+            ledger.polled(cq.addr(), context.addr(), (1, false), done.into_iter());
             if !good {
                 completion::failed(ledger, (cq.addr(), context.addr()), &known(ledger, cq));
             }
         }
     });
+}
+
+/// It has no completion now, or cannot tell.
+#[inline(never)]
+extern "C" fn none_counted(cq: usize) {
+    bookkeeping(|ledger| ledger.polled_empty(cq));
 }
 
 /// Watches the polls of a context. False if no trampoline was free.

@@ -1,5 +1,5 @@
-//! Work requests posted, where headroom is counted: `ops.post_send`, `post_recv`, `post_srq_recv` and `bind_mw` of a
-//! context.
+//! Work requests posted and CQs armed, where headroom is counted: `ops.post_send`, `post_recv`, `post_srq_recv`,
+//! `bind_mw` and `req_notify_cq` of a context.
 //!
 //! A list is walked before the call: what is posted may complete, and another thread may free it, before the call is
 //! back. After the call it is only compared with.
@@ -57,6 +57,10 @@ trampolines! {
     /// The provider posts a send for it, which nobody else sees.
     FEW bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
     before bound(qp.addr());
+    after |_kept, result| {};
+
+    FEW req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int;
+    before armed(cq.addr(), solicited_only);
     after |_kept, result| {};
 }
 
@@ -142,6 +146,11 @@ extern "C" fn bound(qp: usize) {
     bookkeeping(|ledger| ledger.uncheck_qp(qp, Unchecked::BindMw));
 }
 
+#[inline(never)]
+extern "C" fn armed(cq: usize, solicited_only: c_int) {
+    bookkeeping(|ledger| ledger.cq_armed(cq, solicited_only != 0));
+}
+
 /// Watches the posts of a context. False if no trampoline was free.
 ///
 /// # Safety
@@ -154,6 +163,7 @@ pub(super) unsafe fn watch(context: *mut ibv_context) -> bool {
             & post_recv::watch((&raw mut (*ops).post_recv).cast())
             & post_srq_recv::watch((&raw mut (*ops).post_srq_recv).cast())
             & bind_mw::watch((&raw mut (*ops).bind_mw).cast())
+            & req_notify_cq::watch((&raw mut (*ops).req_notify_cq).cast())
     }
 }
 

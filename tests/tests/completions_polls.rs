@@ -297,8 +297,12 @@ fn every_instruction_can_be_unwound() {
     for (flavour, cq) in pairs(&FLAVOURS, &LOOKING) {
         let (outcome, _) = play("steps", &[], flavour, cq);
         assert_eq!(outcome.values("lost"), Vec::<&str>::new(), "{outcome}");
-        // What an empty poll costs: three pushes, the call, a test, a jump that is not taken, the way back.
-        assert_eq!(outcome.value("empty"), "8", "{outcome}");
+        // What an empty poll costs: three pushes, the call, a test, a jump that is not taken, the way back. Where all
+        // are counted it is looked at.
+        match cq {
+            "errors" => assert_eq!(outcome.value("empty"), "8", "{outcome}"),
+            _ => assert!(outcome.number("empty") > 8.0, "{outcome}"),
+        }
         assert!(outcome.number("good") > 20.0 && outcome.number("failed") > 100.0, "{outcome}");
     }
 }

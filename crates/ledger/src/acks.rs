@@ -176,6 +176,9 @@ impl Ledger {
         };
         object.named.thread(tid, name);
         object.completion_got(tid, at);
+        if let Some(book) = self.cq_books.of(object) {
+            book.arming.fired();
+        }
         if object.destroyer.load(SeqCst) != 0 {
             got.handed.completions = object.completions.pair();
             got.look_after = object.completions.open.load(SeqCst) != 0;

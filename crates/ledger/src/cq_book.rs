@@ -3,6 +3,7 @@
 use crate::Ledger;
 use crate::events::Kind;
 use crate::headroom::Side;
+use crate::lints::Arming;
 use crate::object::Object;
 use crate::room::{Lone, Members, Room};
 use crate::sync::*;
@@ -29,6 +30,7 @@ pub(crate) struct CqBook {
     pub(crate) mark: AtomicU64,
     /// Receives of SRQs that completed here. Written by threads that poll.
     pub(crate) from_srqs: Lone,
+    pub(crate) arming: Arming,
 }
 
 impl CqBook {
@@ -41,6 +43,7 @@ impl CqBook {
             members: Members::new(),
             mark: AtomicU64::new(0),
             from_srqs: Lone { number: AtomicU64::new(0) },
+            arming: Arming::new(),
         }
     }
 }
@@ -63,6 +66,12 @@ impl CqBooks {
     #[inline]
     pub(crate) fn of(&self, cq: &Object) -> Option<&CqBook> {
         self.books.get((cq.book.load(Acquire) as usize).wrapping_sub(1))
+    }
+
+    /// Those that are taken.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &CqBook> {
+        let used = (self.next.load(Relaxed) as usize).min(BOOKS);
+        self.books[..used].iter().filter(|book| book.state.load(Acquire) == TAKEN)
     }
 
     /// The book that a queue knows by its place plus 1.
@@ -96,6 +105,7 @@ impl CqBooks {
             book.members.reset();
             book.mark.store(0, Relaxed);
             book.from_srqs.number.store(0, Relaxed);
+            book.arming.reset();
             if cq.book.compare_exchange(0, place as u32 + 1, AcqRel, Relaxed).is_err() {
                 book.state.store(FREE, Release);
             }
@@ -156,9 +166,15 @@ impl Retired<'_> {
 }
 
 impl Ledger {
-    /// A poll of `cq` returned completions: so many, and these that have no error status. Of the others no opcode is
-    /// defined (ibv_poll_cq(3)).
-    pub fn polled(&self, cq: usize, context: usize, number: u32, good: impl Iterator<Item = Done>) {
+    /// A poll of `cq` returned completions: so many, as many as it could have or not, and these that have no error
+    /// status. Of the others no opcode is defined (ibv_poll_cq(3)).
+    pub fn polled(
+        &self,
+        cq: usize,
+        context: usize,
+        (number, is_full): (u32, bool),
+        good: impl Iterator<Item = Done>,
+    ) {
         let object =
             self.live_object(Kind::Cq, cq).or_else(|| self.object_or_foreign(Kind::Cq, cq, context, 0));
         let mut headroom = None;
@@ -167,6 +183,7 @@ impl Ledger {
                 let book = self.cq_books.of(object).or_else(|| self.cq_books.give(object));
                 let counts = match book {
                     Some(book) => {
+                        book.arming.polled(is_full);
                         headroom = (book.room.depth.load(Relaxed) != 0).then_some(book);
                         &book.opcodes
                     }

@@ -202,7 +202,7 @@ impl Ledger {
         self.cq_books.at(place_plus_1)
     }
 
-    fn cq_book(&self, cq: usize) -> Option<(&Object, &CqBook)> {
+    pub(crate) fn cq_book(&self, cq: usize) -> Option<(&Object, &CqBook)> {
         let object = self.live_object(Kind::Cq, cq)?;
         Some((object, self.cq_books.of(object)?))
     }
@@ -526,6 +526,17 @@ impl Ledger {
         }
         gone = gone.wrapping_add(book.from_srqs.number.load(SeqCst));
         Some(posted.wrapping_sub(gone).cast_signed().max(0).cast_unsigned())
+    }
+
+    /// What was posted to the queues that a CQ lists, and what of it is outstanding.
+    pub(crate) fn near_sums(&self, book: &CqBook) -> Option<(u64, u64)> {
+        let posted = self.members_near(&book.members).fold(0_u64, |sum, (work, side)| {
+            sum.wrapping_add(match side {
+                Side::Send => work.sends_posted(),
+                Side::Receive => work.receives_posted(),
+            })
+        });
+        Some((posted, self.sum_of(book, || self.members_near(&book.members), false)?))
     }
 
     /// Not checked while one of its QPs is as it is.

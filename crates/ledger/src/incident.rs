@@ -39,10 +39,14 @@ pub enum What {
     CqHeadroom,
     /// A CQ was overrun.
     CqError,
+    /// A CQ was armed and not polled, and the program waits for its event.
+    ArmedWithoutPoll,
+    /// A CQ was not polled until it was empty, and the program waits for its event.
+    FullPoll,
 }
 
 impl What {
-    const ALL: [What; 12] = [
+    const ALL: [What; 14] = [
         What::BadAck,
         What::DestroyWaits,
         What::AcksReleased,
@@ -55,6 +59,8 @@ impl What {
         What::FlushedAlone,
         What::CqHeadroom,
         What::CqError,
+        What::ArmedWithoutPoll,
+        What::FullPoll,
     ];
 
     /// As the report spells it.
@@ -72,6 +78,8 @@ impl What {
             What::FlushedAlone => "flushed_alone",
             What::CqHeadroom => "cq_headroom",
             What::CqError => "cq_error",
+            What::ArmedWithoutPoll => "armed_without_poll",
+            What::FullPoll => "full_poll",
         }
     }
 

@@ -16,6 +16,7 @@
 //! | [`cq_book`], [`traffic`] | completions of a CQ |
 //! | [`headroom`], [`work`], [`room`] | work that was posted and may complete, against a CQ's depth |
 //! | [`slots`] | addresses of functions |
+//! | [`lints`] | patterns of arming and waiting that miss completions |
 //! | [`table`] | addresses to entries, without locks |
 
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod device;
 mod events;
 mod headroom;
 mod incident;
+mod lints;
 mod object;
 mod objects;
 mod open;
@@ -55,6 +57,7 @@ pub use destroys::{Destroying, Ended, Handed};
 pub use events::{Kind, event_name, is_of_port};
 pub use headroom::{CqLine, Headroom, NewWork, Unchecked};
 pub use incident::{Incident, What};
+pub use lints::Lint;
 pub use object::Ident;
 pub use objects::{Created, ObjectName, OpenNow};
 pub use open::{Taken, Thread};
@@ -71,6 +74,7 @@ use cq_book::CqBooks;
 use device::Device;
 use headroom::Works;
 use incident::Incidents;
+use lints::Sites;
 use object::Object;
 use open::OpenEvents;
 use pace::Pace;
@@ -97,6 +101,7 @@ pub struct Ledger {
     qps: Table<Qp, QPS, { QPS * 4 }>,
     cq_books: CqBooks,
     works: Works,
+    sites: Sites,
     open_events: OpenEvents,
     waits: Waits,
     incidents: Incidents,
@@ -136,6 +141,7 @@ impl Ledger {
             qps: Table::new([const { Qp::new() }; QPS]),
             cq_books: CqBooks::new(),
             works: Works::new(),
+            sites: Sites::new(),
             open_events: OpenEvents::new(),
             waits: Waits::new(),
             incidents: Incidents::new(),
@@ -208,6 +214,8 @@ impl Ledger {
 mod tests;
 #[cfg(all(test, not(loom)))]
 mod tests_headroom;
+#[cfg(all(test, not(loom)))]
+mod tests_lints;
 #[cfg(all(test, loom))]
 mod tests_loom;
 #[cfg(all(test, not(loom)))]

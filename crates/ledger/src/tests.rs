@@ -20,7 +20,7 @@ fn created(books: &Ledger, kind: Kind, address: usize, context: usize) {
 /// A poll returned so many completions, some of them failed, of a QP that nobody can tell.
 fn polled(books: &Ledger, (cq, context): (usize, usize), number: u32, failed: u32) {
     let good = Done { opcode: 0, qp_num: 1 };
-    books.polled(cq, context, number, std::iter::repeat_n(good, (number - failed) as usize));
+    books.polled(cq, context, (number, false), std::iter::repeat_n(good, (number - failed) as usize));
     for _ in 0..failed {
         let failure = Failure { status: 12, ..Default::default() };
         books.completion_failed(&Failed { cq, context, qp_num: None, qp_goes_on: false, failure });

@@ -75,7 +75,7 @@ fn receives(books: &Ledger, number: u32, times: u32) -> Option<Token> {
 }
 
 fn done(books: &Ledger, cq: usize, qp_num: u32, opcode: u32, times: u32) {
-    books.polled(cq, CONTEXT, times, std::iter::repeat_n(Done { opcode, qp_num }, times as usize));
+    books.polled(cq, CONTEXT, (times, false), std::iter::repeat_n(Done { opcode, qp_num }, times as usize));
 }
 
 fn headroom(books: &Ledger) -> Headroom {

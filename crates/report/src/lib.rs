@@ -9,6 +9,7 @@ pub mod headroom;
 mod json;
 mod json_verdict;
 pub mod lines;
+pub mod lint;
 mod text;
 pub mod verdict;
 
