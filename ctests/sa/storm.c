@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// storm: many threads and children do everything at once, until stdin ends, while the daemon is killed and started
+// storm: prints "ready"; then many threads and children do everything at once, until stdin ends, while the daemon is killed and started
 // again. Nothing hangs, nothing fails in a way that the manuals do not name, and nothing is left.
 
 #define _GNU_SOURCE
@@ -123,6 +123,8 @@ int main(void)
 	device = open_device("ibsim0");
 	int fds = count_fds();
 	shared = make_channel();
+	// Without a daemon there would be none.
+	REQUIRE(puts("ready") >= 0 && fflush(stdout) == 0);
 	for (int i = 0; i < number; i++)
 		REQUIRE(pthread_create(&threads[i], NULL, work[i], NULL) == 0);
 	while (read(0, &byte, 1) > 0)
