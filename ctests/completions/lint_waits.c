@@ -43,7 +43,7 @@ static void arm(void)
 	REQUIRE(ibv_req_notify_cq(cq, 0) == 0);
 }
 
-static void take(struct ibv_cq *got)
+static void handle(struct ibv_cq *got)
 {
 	ibv_ack_cq_events(got, 1);
 	events++;
@@ -58,7 +58,7 @@ static __attribute__((noinline)) void wait_here(void)
 	if (ibv_get_cq_event(channel, &got, &cq_context))
 		REQUIRE(errno == EAGAIN);
 	else
-		take(got);
+		handle(got);
 }
 
 /* Another one. */
@@ -68,7 +68,7 @@ static __attribute__((noinline)) void wait_there(void)
 	void *cq_context;
 
 	if (ibv_get_cq_event(channel, &got, &cq_context) == 0)
-		take(got);
+		handle(got);
 }
 
 /* Receives are posted, one has come and was polled, and the CQ is empty. */

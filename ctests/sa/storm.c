@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// storm: prints "ready"; then many threads and children do everything at once, until stdin ends, while the daemon is killed and started
-// again. Nothing hangs, nothing fails in a way that the manuals do not name, and nothing is left.
+// storm: prints "ready"; then many threads and children do everything at once, until stdin ends, while the daemon is
+// killed and started again. Nothing hangs, nothing fails in a way that the manuals do not name, and nothing is left.
 
 #define _GNU_SOURCE
 #include "sa.h"

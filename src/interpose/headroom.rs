@@ -41,7 +41,7 @@ pub(super) unsafe fn extended_cq_created(
     // SAFETY: live, as the caller promises, and so is its context.
     let repeats = unsafe { repeats_completions((*cq).context) };
     if repeats {
-        ledger.cq_repeats();
+        ledger.cq_repeats(cq.addr());
     }
     if !is_counted() {
         return;

@@ -308,6 +308,7 @@ unsafe fn known(ledger: &'static Ledger, cq: *mut ibv_cq_ex) -> completion::Know
 #[inline(never)]
 unsafe extern "C" fn one_failed(cq: *mut ibv_cq_ex) {
     bookkeeping(|ledger| {
+        ledger.cq_polled_as_extended(cq.addr());
         // SAFETY: as the caller promises.
         let (known, context) = unsafe {
             adopt_into(ledger, (*cq).context);
@@ -322,6 +323,7 @@ unsafe extern "C" fn one_failed(cq: *mut ibv_cq_ex) {
 #[inline(never)]
 unsafe extern "C" fn one_counted(cq: *mut ibv_cq_ex) {
     bookkeeping(|ledger| {
+        ledger.cq_polled_as_extended(cq.addr());
         // SAFETY: as the caller promises; see `known`.
         unsafe {
             let (status, context) = ((*cq).status, (*cq).context);

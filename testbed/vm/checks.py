@@ -80,6 +80,7 @@ class Plan:
 
     def __init__(self, soak, version):
         self.soak = soak
+        self.version = int(version)
         # The oldest version is the one that most machines have; it gets the thorough run.
         self.thorough = soak or version == "44"
         self.checks = []
@@ -236,7 +237,8 @@ class Plan:
             ready="holding", actions=[{"inject": injected, "settle": 0.3}], end="eof", alone=True, restore=[], has_events=True,
             # The kernel passes events of ports and of objects on by different ways.
             any_order=True,
-            says=[r"rxe0 \(context 1\): the device has failed or is gone: DEVICE_FATAL was read by thread \d+ \(events\)"],
+            says=[r"rxe0 \(context 1\): the device has failed or is gone: DEVICE_FATAL was read by thread \d+ \(events\)",
+                  r"CQ handle \d+ \(rxe0\): CQ_ERR: it was most likely overrun, .*"],
         )  # fmt: skip
 
     def natural_events(self):
@@ -251,7 +253,9 @@ class Plan:
                          "no_permission_read", "no_permission_atomic", "misaligned_atomic", "last_wqe",
                          "last_wqe_remote", "bad_lkey", "receive_bad_lkey", "no_receive", "dead_peer"):  # fmt: skip
                 modes[name] = {}
-        failing = {"bad_rkey_write": [r"QP qp_num \d+ .*: first failure REM_ACCESS_ERR .*", r"QP qp_num \d+ .*: 64 work requests were flushed .*"]}
+        overrun = [r"CQ handle \d+ \(rxe0\): 4 work requests are outstanding that may complete to it, and it has room for 3 .*",
+                   r"CQ handle \d+ \(rxe0\): CQ_ERR: it was most likely overrun, .* at most 4 work requests were seen .*"]  # fmt: skip
+        failing = {"cq_err": overrun, "bad_rkey_write": [r"QP qp_num \d+ .*: first failure REM_ACCESS_ERR .*", r"QP qp_num \d+ .*: 64 work requests were flushed .*"]}
         # Of the others some fail, as the device does it: what is to be said of that is failure_judge.py's to know.
         explained = [r"QP qp_num \d+ \(.*: (first failure|\d+ work requests? (was|were) flushed) .*"]
         for mode, expect in modes.items():
@@ -262,7 +266,12 @@ class Plan:
 
     def extended_cqs(self):
         n = self.count(1000, 50, 20)
-        self.single(f"extended CQ, {n} messages", f"./extended_cq {n}", {"printed": taken_completions, "failed": 0, "balanced": True})
+        # Which this rdma-core gives twice.
+        gap = {"gap": "may be counted too often"} if self.version < 59 else {}
+        self.single(
+            f"extended CQ, {n} messages", f"./extended_cq {n}",
+            {"printed": taken_completions, "failed": 0, "balanced": True, **gap},
+        )  # fmt: skip
 
     def threads(self):
         # Without the shim, and under strace, it is only there for comparison.

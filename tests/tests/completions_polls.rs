@@ -263,10 +263,10 @@ fn a_poll_that_does_not_return() {
     });
 }
 
-/// A thread that polls without end may be cancelled anywhere, also in the trampoline.
+/// A thread that polls without end may be cancelled anywhere, also in the trampoline; but not while all is counted.
 #[test]
 fn a_thread_that_polls_without_end_is_cancelled() {
-    for (cq, found) in [("off", "1"), ("errors", "0"), ("errors", "1"), ("full", "0")] {
+    for (cq, found) in [("off", "1"), ("errors", "0"), ("errors", "1")] {
         let run = run_completions("spinning", &["400", found], Some(Flavour::Release)).env("IBV_SA_CQ", cq);
         let outcome = run.timeout(Duration::from_secs(60)).run().assert_ok();
         assert_eq!((&*outcome.stdout, &*outcome.stderr), ("cancelled=400\n", ""), "{outcome}");

@@ -19,6 +19,9 @@ use crate::{Ledger, ObjectName};
 pub(crate) const WORKS: usize = 4096;
 /// Visits of queues, by sums over more of them than a CQ lists, that one CQ is worth.
 const VISITS: u32 = 1 << 22;
+/// An extended CQ gives completions twice where it is polled as such; it was.
+const MAY_REPEAT: u32 = 1;
+const REPEATS: u32 = 2;
 /// QPs named in a line.
 const NAMED: usize = 8;
 
@@ -387,9 +390,21 @@ impl Ledger {
         }
     }
 
-    /// An extended CQ was created whose provider gives completions twice.
-    pub fn cq_repeats(&self) {
-        self.repeating_cqs.fetch_add(1, Relaxed);
+    /// An extended CQ was created whose provider gives completions twice where it is polled as such.
+    pub fn cq_repeats(&self, cq: usize) {
+        if let Some(object) = self.live_object(Kind::Cq, cq) {
+            object.repeats.store(MAY_REPEAT, Relaxed);
+        }
+    }
+
+    /// An extended CQ was polled as such.
+    pub fn cq_polled_as_extended(&self, cq: usize) {
+        if let Some(object) = self.live_object(Kind::Cq, cq)
+            && object.repeats.load(Relaxed) == MAY_REPEAT
+            && object.repeats.swap(REPEATS, Relaxed) == MAY_REPEAT
+        {
+            self.repeating_cqs.fetch_add(1, Relaxed);
+        }
     }
 
     /// Receives were posted to this QP or SRQ. As [`Ledger::posted_sends`].

@@ -58,6 +58,8 @@ pub(crate) struct Object {
     pub(crate) book: AtomicU32,
     /// 1 for an extended CQ that was created with a reader of the qp_num.
     pub(crate) tells_qp: AtomicU32,
+    /// See [`crate::headroom`].
+    pub(crate) repeats: AtomicU32,
     /// A QP's or SRQ's place among those whose work is counted: see [`crate::headroom`].
     pub(crate) work: AtomicU32,
     pub(crate) traffic: TrafficCounts,
@@ -108,6 +110,7 @@ impl Object {
             refused: AtomicU32::new(0),
             book: AtomicU32::new(0),
             tells_qp: AtomicU32::new(0),
+            repeats: AtomicU32::new(0),
             work: AtomicU32::new(0),
             traffic: TrafficCounts::new(),
         }
@@ -159,6 +162,7 @@ impl Object {
         self.named.forget();
         self.refused.store(0, Relaxed);
         self.tells_qp.store(0, Relaxed);
+        self.repeats.store(0, Relaxed);
         self.traffic.reset();
     }
 
