@@ -21,6 +21,7 @@
 struct cq {
 	struct ibv_cq cq; /* must be first */
 	int ready;
+	uint32_t qp_num; /* whose completions it has: each CQ another's, as in a program */
 };
 
 struct channel {
@@ -34,6 +35,8 @@ static struct ibv_device the_device = {
 	.name = "bench0",
 };
 
+static uint32_t next_qp_num = 1;
+
 /* All asynchronous events are about the QP. */
 static struct ibv_qp the_qp;
 
@@ -41,13 +44,14 @@ static int poll_cq(struct ibv_cq *ibv_cq, int num_entries, struct ibv_wc *wc)
 {
 	int ready = ((struct cq *)ibv_cq)->ready;
 	int n = ready < num_entries ? ready : num_entries;
+	uint32_t qp_num = ((struct cq *)ibv_cq)->qp_num;
 
 	for (int i = 0; i < n; i++) {
 		wc[i].wr_id = (uint64_t)i;
 		wc[i].status = IBV_WC_SUCCESS;
 		wc[i].opcode = IBV_WC_RECV;
 		wc[i].byte_len = 64;
-		wc[i].qp_num = 1;
+		wc[i].qp_num = qp_num;
 		wc[i].wc_flags = 0;
 	}
 	return n;
@@ -149,6 +153,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	cq->cq.cq_context = cq_context;
 	cq->cq.cqe = cqe;
 	cq->ready = cqe;
+	cq->qp_num = next_qp_num++;
 	pthread_mutex_init(&cq->cq.mutex, NULL);
 	pthread_cond_init(&cq->cq.cond, NULL);
 	if (channel)
@@ -172,7 +177,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	the_qp.send_cq = attr->send_cq;
 	the_qp.recv_cq = attr->recv_cq;
 	the_qp.qp_type = attr->qp_type;
-	the_qp.qp_num = 1;
+	the_qp.qp_num = ((struct cq *)attr->send_cq)->qp_num;
 	pthread_mutex_init(&the_qp.mutex, NULL);
 	pthread_cond_init(&the_qp.cond, NULL);
 	return &the_qp;
