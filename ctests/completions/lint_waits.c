@@ -113,6 +113,12 @@ static void play(const char *what)
 		poll_for(2, 2);
 		poll_for(2, 1);
 		wait_here();
+	} else if (!strcmp(what, "one_of_one")) {
+		work();
+		arm();
+		arrive(1);
+		poll_for(1, 1);
+		wait_here();
 	} else if (!strcmp(what, "arm_first")) {
 		post(4);
 		arm();

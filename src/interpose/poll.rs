@@ -202,10 +202,12 @@ unsafe extern "C" fn counted(cq: *mut ibv_cq, result: c_int, num_entries: c_int,
         // SAFETY: as the caller promises. Of a failed completion the opcode is not defined (ibv_poll_cq(3)).
         unsafe {
             let good = (0..number).map(|i| wc.add(i)).filter(|wc| (**wc).status == IBV_WC_SUCCESS);
+            // Who asks for one knows that one is there: a pingpong waits for the next after that.
+            let is_full = result == num_entries && result > 1;
             ledger.polled(
                 cq.addr(),
                 context.addr(),
-                (number as u32, result == num_entries),
+                (number as u32, is_full),
                 good.map(|wc| Done { opcode: (*wc).opcode, qp_num: (*wc).qp_num }),
             );
             let any = if number < 16 { few(wc, number as c_int) } else { many(wc, number as c_int) };
