@@ -16,8 +16,8 @@ use crate::settings::{self, CqMode};
 static POLL_CQ: Slots<FEW> = Slots::new();
 
 /// A poll that returned something, or failed, or any where all are counted, goes on in [`looked_at`], which returns to
-/// the program. Only caller-saved
-/// registers are used, and the arguments lie on the stack meanwhile: with three of them it is aligned as the ABI asks.
+/// the program. Only caller-saved registers are used, and the arguments lie on the stack meanwhile: with three of them
+/// it is aligned as the ABI asks.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C-unwind" fn enter<const SLOT: usize, const ALL: bool>(
