@@ -20,10 +20,16 @@ pub(crate) fn incident(ledger: &Ledger, what: What, context: u32, tid: u32, text
 
 /// Says a line, unless there were too many of late; the next one that is said tells how many were left out.
 pub(crate) fn line(ledger: &Ledger, text: &str) {
-    match ledger.may_say(clock::now()) {
-        Some(0) => stderr::say(text),
-        Some(left_out) => stderr::say(&format!("{text} ({left_out} lines left out before)")),
-        None => {}
+    if let Some(left_out) = ledger.may_say(clock::now()) {
+        allowed_line(text, left_out);
+    }
+}
+
+/// Says a line that may be said, and how many could not be before it.
+pub(crate) fn allowed_line(text: &str, left_out: u64) {
+    match left_out {
+        0 => stderr::say(text),
+        _ => stderr::say(&format!("{text} ({left_out} lines left out before)")),
     }
 }
 

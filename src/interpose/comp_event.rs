@@ -42,6 +42,18 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
     unsafe { get_cq_event(channel, cq, cq_context, 0) }
 }
 
+/// The address of the channel's context, which may be closed.
+///
+/// # Safety
+/// `channel` is live.
+unsafe fn before_get(channel: *mut ibv_comp_channel, site: usize) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe {
+        lint::before_wait(channel, site);
+        (*channel).context.addr()
+    }
+}
+
 /// # Safety
 /// As `ibv_get_cq_event` asks.
 unsafe extern "C-unwind" fn get_cq_event(
@@ -52,12 +64,8 @@ unsafe extern "C-unwind" fn get_cq_event(
 ) -> c_int {
     let Some(function) = real::ibv_get_cq_event() else { return absent!(minus1) };
     // Looked at before the call: another thread may destroy the channel to end it.
-    // SAFETY: the caller passes a live channel. Its context may be closed: only the address is taken.
-    let context = if counting() { unsafe { (*channel).context.addr() } } else { 0 };
-    if counting() {
-        // SAFETY: the caller passes a live channel.
-        unsafe { lint::before_wait(channel, site) };
-    }
+    // SAFETY: the caller passes a live channel.
+    let context = if counting() { unsafe { before_get(channel, site) } } else { 0 };
     // SAFETY: the caller's promises are those that the real function asks for. The thread may be cancelled in
     // here; nothing of ours is held.
     let result = unsafe { function(channel, cq, cq_context) };

@@ -4,7 +4,7 @@ use ibv_sa_ledger::{Cause, Failed, Failure, Incident, Ledger, Moving, QpToken, T
 use ibv_sa_report::verdict as lines;
 
 use crate::settings::{self, CqMode};
-use crate::{clock, stderr};
+use crate::{clock, tell};
 
 /// What is defined of a failed completion.
 pub(crate) struct Known {
@@ -73,9 +73,7 @@ fn say(ledger: &Ledger, qp: QpToken, first: Option<&Failure>) {
     };
     let (at, context) = (now, verdict.context.id);
     ledger.happened(&Incident { what, at, context, tid: clock::tid(), count: 1, text: text.clone() });
-    match line {
-        Some(0) => stderr::say(&text),
-        Some(left_out) => stderr::say(&format!("{text} ({left_out} lines left out before)")),
-        None => {}
+    if let Some(left_out) = line {
+        tell::allowed_line(&text, left_out);
     }
 }
