@@ -182,12 +182,11 @@ fn a_path_is_taken_only_from_a_dead_daemon_of_ours() {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
     assert!(matches!(refused(&path), Error::Directory { .. }));
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("chmod");
-    if rustix::process::geteuid().is_root() {
-        // Only root can give a directory away, and for root it matters most.
-        std::os::unix::fs::chown(directory.path(), Some(12345), None).expect("chown");
-        assert!(matches!(refused(&path), Error::Directory { .. }));
-        std::os::unix::fs::chown(directory.path(), Some(0), None).expect("chown");
-    }
+    assert!(rustix::process::geteuid().is_root(), "only root can give a file away: run this as root");
+    // Only root can give a directory away, and for root it matters most.
+    std::os::unix::fs::chown(directory.path(), Some(12345), None).expect("chown");
+    assert!(matches!(refused(&path), Error::Directory { .. }));
+    std::os::unix::fs::chown(directory.path(), Some(0), None).expect("chown");
     assert!(matches!(refused(&directory.path().join("missing/sa.sock")), Error::Socket { .. }));
 }
 
