@@ -271,7 +271,7 @@ fn a_sum_is_never_too_much() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let work = Arc::new(Work::new());
+        let work = Arc::new(Work::default());
         let group = |others: u32| {
             let mut posted = Posted::default();
             (0..others).for_each(|_| posted.push(false));
@@ -304,7 +304,7 @@ fn two_posters_are_counted_or_noticed() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let work = Arc::new(Work::new());
+        let work = Arc::new(Work::default());
         let other = {
             let work = work.clone();
             thread::spawn(move || work.post_sends(Posted { number: 1, signalled: 1, which: 1 }))
