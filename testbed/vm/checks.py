@@ -254,7 +254,8 @@ class Plan:
                          "last_wqe_remote", "bad_lkey", "receive_bad_lkey", "no_receive", "dead_peer"):  # fmt: skip
                 modes[name] = {}
         overrun = [r"CQ handle \d+ \(rxe0\): 4 work requests are outstanding that may complete to it, and it has room for 3 .*",
-                   r"CQ handle \d+ \(rxe0\): CQ_ERR: it was most likely overrun, .* at most 4 work requests were seen .*"]  # fmt: skip
+                   # The program goes on posting, up to 40, while its thread for events reads this one.
+                   r"CQ handle \d+ \(rxe0\): CQ_ERR: it was most likely overrun, .* at most ([4-9]|[123]\d|40) work requests were seen .*"]  # fmt: skip
         failing = {"cq_err": overrun, "bad_rkey_write": [r"QP qp_num \d+ .*: first failure REM_ACCESS_ERR .*", r"QP qp_num \d+ .*: 64 work requests were flushed .*"]}
         # Of the others some fail, as the device does it: what is to be said of that is failure_judge.py's to know.
         explained = [r"QP qp_num \d+ \(.*: (first failure|\d+ work requests? (was|were) flushed) .*"]
