@@ -127,7 +127,7 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use ibv_sa_wire::mad::Notice;
-    use ibv_sa_wire::{Filter, Gid, Trap};
+    use ibv_sa_wire::{Filter, Gid, Guid, Trap};
 
     use super::*;
     use crate::engine::{DefaultPolicy, Peer, PortName, Request};
@@ -150,7 +150,7 @@ mod tests {
         driver.event(Event::ClientConnected { client, peer });
         let many = Settings::default().registrations_per_user as u64 / 2;
         for id in 1..=many {
-            let port = Ok(PortName { device: DEVICE.into(), number: 1 });
+            let port = Ok(PortName { device: DEVICE.into(), number: 1, guid: Guid::ZERO });
             let filter = Filter { is_generic: Some(true), ..Filter::trap(Trap(64)) };
             let request = Request::Register { id, port, filter, auto_reregister: false };
             driver.event(Event::ClientRequest { client, request });

@@ -1,9 +1,10 @@
-//! The transport for real ports, with a test double in place of libibumad (common/libibumad.c): a port that another
-//! process has, a device that is taken away, and how often devices are looked at. The kernel's part is played, so
-//! that this shows what the daemon makes of it and not that a kernel does so.
+//! The transport for real ports, with test doubles in place of libibumad and libibverbs (common/*.c): a port that another
+//! process has, a device that is taken away and comes back, events of a device, and how often devices are looked at. The
+//! kernel's part is played, so that this shows what the daemon makes of it and not that a kernel does so.
 
 mod common;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,13 +26,23 @@ fn daemon_process() {
     common::end_with_parent();
     run(Config {
         socket: socket.into(),
-        settings: Settings { linger: 0, close: 0, ..Settings::default() },
+        settings: Settings { linger: 0, close: 0, spread: 100_000_000, ..Settings::default() },
         policy: Box::new(DefaultPolicy::default()),
         transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
         log: Box::new(|record| eprintln!("{}", record.text)),
         signals: true,
     })
     .expect("a clean end");
+}
+
+fn double(source: &str, library: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common").join(source);
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args([library, &source])
+        .status()
+        .expect("a C compiler");
+    assert!(status.success(), "the double compiles, with the headers of libibumad-dev and libibverbs-dev");
 }
 
 struct Host {
@@ -43,13 +54,12 @@ impl Host {
     fn new(switches: &[&str]) -> Host {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/libibumad.c");
-        let status = Command::new("cc")
-            .args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
-            .args([&path.join("libibumad.so.3"), &source])
-            .status()
-            .expect("a C compiler");
-        assert!(status.success(), "the double compiles, with the header of libibumad-dev");
+        double("libibumad.c", &path.join("libibumad.so.3"));
+        if switches.contains(&"verbs") {
+            double("libibverbs.c", &path.join("libibverbs.so.1"));
+            let fifo = Command::new("mkfifo").arg(path.join("events")).status().expect("mkfifo (coreutils)");
+            assert!(fifo.success());
+        }
         for switch in switches {
             std::fs::write(path.join(switch), "").expect("a file");
         }
@@ -75,6 +85,20 @@ impl Host {
     fn switch(&self, name: &str, on: bool) {
         let path = self.directory.path().join(name);
         if on { std::fs::write(path, "") } else { std::fs::remove_file(path) }.expect("a file");
+    }
+
+    /// Something happens to the device.
+    fn event(&self, event_type: i32, port: i32) {
+        let fifo = std::fs::OpenOptions::new().write(true).open(self.directory.path().join("events"));
+        let event = [event_type.to_ne_bytes(), port.to_ne_bytes()].concat();
+        fifo.and_then(|mut fifo| fifo.write_all(&event)).expect("a reader");
+    }
+
+    /// The device has this name from now on, and its port this GUID.
+    fn device(&self, name: &str, guid: u64) {
+        let (new, path) = (self.directory.path().join("device.new"), self.directory.path().join("device"));
+        std::fs::write(&new, format!("{name} {guid:016x}\n")).expect("a file");
+        std::fs::rename(new, path).expect("a file");
     }
 
     fn text(&self, name: &str) -> String {
@@ -169,4 +193,95 @@ fn devices_are_not_read_for_each_registration() {
     }
     let (looks, most) = (host.calls("get_ca"), 1 + start.elapsed().as_secs() as usize);
     assert!((1..=most).contains(&looks), "{looks} looks, {most} s");
+}
+
+const DEVICE_FATAL: i32 = 8;
+const PORT_ERR: i32 = 10;
+const SM_CHANGE: i32 = 13;
+const CLIENT_REREGISTER: i32 = 17;
+
+#[test]
+fn an_sm_that_asks_for_subscriptions_again_gets_them() {
+    let host = Host::new(&["verbs"]);
+    let client = Client::new(&host.socket());
+    client.register(1, DEVICE, Filter::trap(Trap(64)), Register::AUTO_REREGISTER);
+    assert_eq!(status(&client, 1), 0);
+    let (mut sends, mut acks) = (host.calls("send"), 0);
+    for event in [CLIENT_REREGISTER, SM_CHANGE] {
+        // Of another port, and of no port: nothing.
+        host.event(event, 2);
+        host.event(PORT_ERR, 1);
+        acks += 2;
+        host.wait_for("their acks", |host| host.calls("ack") == acks);
+        // Several at once are one.
+        for _ in 0..3 {
+            host.event(event, 1);
+        }
+        acks += 3;
+        assert_eq!(status(&client, 1), -libc::ENETRESET);
+        assert_eq!(status(&client, 1), 0);
+        host.wait_for("all acks", |host| host.calls("ack") == acks);
+        sends += 1;
+        assert_eq!(host.calls("send"), sends, "one subscription: {}", host.text("calls"));
+    }
+    assert!(!host.text("log").contains("no events"), "{}", host.text("log"));
+    // A device that is to go is let go of, and looked at again.
+    host.event(DEVICE_FATAL, 0);
+    host.wait_for("the device's close", |host| host.calls("close_device") == 1);
+    host.wait_for("a line", |host| {
+        host.text("log")
+            .contains("no events of the device, so that it is looked at twice a second: DEVICE_FATAL")
+    });
+}
+
+#[test]
+fn without_events_of_the_device_the_log_says_so() {
+    let host = Host::new(&[]);
+    let client = Client::new(&host.socket());
+    client.registered(1, DEVICE, Filter::trap(Trap(64)));
+    host.wait_for("a line", |host| {
+        host.text("log")
+            .contains("fake0/1: no events of the device, so that it is looked at twice a second: libibverbs")
+    });
+}
+
+#[test]
+fn a_device_that_comes_back_is_known_by_its_ports_guid() {
+    let host = Host::new(&["verbs"]);
+    let client = Client::new(&host.socket());
+    client.register(1, DEVICE, Filter::trap(Trap(64)), Register::AUTO_REREGISTER);
+    assert_eq!(status(&client, 1), 0);
+    // It goes, and its name is another device's.
+    host.switch("gone", true);
+    assert_eq!(status(&client, 1), -libc::ENETRESET);
+    host.device(DEVICE, 0x9999);
+    host.switch("gone", false);
+    let line = "fake0/1: the port with GUID 0x0000000000001235 is gone; the device of that name is another one now, \
+                with GUID 0x0000000000009999";
+    host.wait_for(line, |host| host.text("log").contains(line));
+    // Who means the new one gets it.
+    let other = Client::new(&host.socket());
+    let mut id = 0;
+    let mut is_served = || {
+        id += 1;
+        other.register(id, DEVICE, Filter::trap(Trap(64)), 0);
+        status(&other, id) == 0
+    };
+    // Which devices there are was read within a second, perhaps before it came.
+    let end = Instant::now() + LIMIT;
+    while !is_served() {
+        assert!(Instant::now() < end, "{}", host.text("log"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(other);
+    // It comes back under another name.
+    host.device("fake7", 0x1235);
+    assert_eq!(status(&client, 1), 0);
+    let log = host.text("log");
+    assert!(log.contains("fake0/1: the port with GUID 0x0000000000001235 is at fake7 now"), "{log}");
+    // A program that had opened it by its old name still means this one.
+    let port = PortSelector::new(DEVICE, Guid::from(0x1234), 1).expect("a port");
+    let register = Register { id: 2, flags: 0, port, filter: Filter::trap(Trap(65)) };
+    client.send(&ClientMessage::Register(register));
+    assert_eq!(status(&client, 2), 0);
 }

@@ -109,6 +109,11 @@ impl Engine {
             Event::PortFailed { port, status, reason } => self.port_failed(now, port, status, &reason),
             Event::PortState { port, state } => self.port_state(now, port, state),
             Event::PortReregister { port } => self.port_reregister(now, port),
+            Event::Note { port, text } => {
+                let Some(entry) = self.ports.get(&port) else { return Vec::new() };
+                let name = &entry.port.name;
+                ctx!(self, now).log(Level::Info, "transport", || format!("{name}: {}", text.escape_debug()));
+            }
             Event::Mad { port, from, mad } => self.mad(now, port, from, &mad),
             Event::SendFailed { port, tid } => {
                 let Some(entry) = self.ports.get_mut(&port) else { return Vec::new() };

@@ -21,6 +21,9 @@ pub struct PortName {
     pub device: String,
     /// Number of the port, from 1.
     pub number: u8,
+    /// GUID of the port: a device that comes back may have another name, and its name another device. Zero where the
+    /// transport has no other ports.
+    pub guid: Guid,
 }
 
 impl fmt::Display for PortName {
@@ -141,6 +144,13 @@ pub enum Event {
     PortReregister {
         /// Which.
         port: PortId,
+    },
+    /// The transport has something to say for the log.
+    Note {
+        /// About this port.
+        port: PortId,
+        /// What.
+        text: String,
     },
     /// A MAD came.
     Mad {

@@ -201,7 +201,7 @@ impl Transport for Embedded {
         if selector.name() != DEVICE {
             return Err(-libc::ENODEV);
         }
-        Ok(PortName { device: DEVICE.into(), number: selector.port })
+        Ok(PortName { device: DEVICE.into(), number: selector.port, guid: Guid::ZERO })
     }
 
     fn open(&mut self, port: PortId, name: &PortName) {

@@ -250,7 +250,7 @@ impl Transport for Ibsim {
         if selector.name() != DEVICE || selector.port != 1 {
             return Err(-libc::ENODEV);
         }
-        Ok(PortName { device: DEVICE.into(), number: 1 })
+        Ok(PortName { device: DEVICE.into(), number: 1, guid: Guid::ZERO })
     }
 
     fn open(&mut self, port: PortId, _name: &PortName) {

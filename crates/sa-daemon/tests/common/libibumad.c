@@ -4,7 +4,8 @@
  * simulator of the kernel. What it can show is what needs hardware otherwise: a port whose reports another process
  * has, and a device that is taken away.
  *
- * DOUBLE_DIR holds its switches, files that exist or not (taken, gone), and "calls", a line for each call of note.
+ * DOUBLE_DIR holds its switches, files that exist or not (taken, gone), and "calls", a line for each call of note. A
+ * file "device" in it has the device's name and the port's GUID, of 16 hexadecimal digits, where they are others.
  */
 #include <endian.h>
 #include <errno.h>
@@ -41,6 +42,27 @@ static void called(const char *what)
 	close(fd);
 }
 
+struct device {
+	char name[UMAD_CA_NAME_LEN];
+	unsigned long long guid;
+};
+
+static struct device device(void)
+{
+	struct device device = { "fake0", 0x1235 };
+	char path[4096];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/device", getenv("DOUBLE_DIR"));
+	file = fopen(path, "re");
+	if (file) {
+		if (fscanf(file, "%19s %llx", device.name, &device.guid) != 2)
+			abort();
+		fclose(file);
+	}
+	return device;
+}
+
 int umad_init(void)
 {
 	return 0;
@@ -49,19 +71,21 @@ int umad_init(void)
 int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 {
 	(void)max;
-	strcpy(cas[0], "fake0");
+	strcpy(cas[0], device().name);
 	return 1;
 }
 
 int umad_get_ca(const char *name, umad_ca_t *ca)
 {
+	struct device here = device();
+
 	called("get_ca");
-	if (strcmp(name, "fake0"))
+	if (strcmp(name, here.name))
 		return -ENODEV;
 	memset(ca, 0, sizeof(*ca));
 	strcpy(ca->ca_name, name);
 	ca->numports = 1;
-	ca->node_guid = 0x1234;
+	ca->node_guid = htobe64(here.guid - 1);
 	return 0;
 }
 
@@ -73,11 +97,16 @@ int umad_release_ca(umad_ca_t *ca)
 
 int umad_get_port(const char *name, int number, umad_port_t *port)
 {
+	struct device here = device();
+
 	called("get_port");
+	if (strcmp(name, here.name))
+		return -ENODEV;
 	memset(port, 0, sizeof(*port));
 	strcpy(port->ca_name, name);
 	strcpy(port->link_layer, "InfiniBand");
 	port->portnum = number;
+	port->port_guid = htobe64(here.guid);
 	port->base_lid = 7;
 	port->sm_lid = 1;
 	port->state = 4;

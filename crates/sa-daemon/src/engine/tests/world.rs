@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ibv_sa_wire::mad::{GSI_QPN, Method, Notice, SaMessage};
-use ibv_sa_wire::{Filter, Gid, Subscription, Trap};
+use ibv_sa_wire::{Filter, Gid, Guid, Subscription, Trap};
 
 use crate::engine::*;
 use crate::transport::embedded::Sa;
@@ -46,7 +46,7 @@ pub struct World {
 }
 
 pub fn port() -> PortName {
-    PortName { device: "ibsim0".into(), number: 1 }
+    PortName { device: "ibsim0".into(), number: 1, guid: Guid::ZERO }
 }
 
 pub fn gid(last: u8) -> Gid {

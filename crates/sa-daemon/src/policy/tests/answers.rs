@@ -1,7 +1,7 @@
 //! Who may what, by the rules.
 
 use ibv_sa_wire::mad::{Notice, NoticeType};
-use ibv_sa_wire::{Filter, Gid, Trap};
+use ibv_sa_wire::{Filter, Gid, Guid, Trap};
 use proptest::prelude::*;
 
 use super::parse;
@@ -15,7 +15,7 @@ fn peer(uid: u32, gid: u32, groups: &[u32]) -> Peer {
 }
 
 fn port(device: &str, number: u8) -> PortName {
-    PortName { device: device.into(), number }
+    PortName { device: device.into(), number, guid: Guid::ZERO }
 }
 
 fn generic(number: u16) -> Filter {

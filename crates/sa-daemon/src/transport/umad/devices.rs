@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use ibv_sa_wire::Guid;
 use ibv_sa_wire::proto::PortSelector;
 
-use super::ffi::{Device, Umad as Library};
+use super::ffi::{Device, Port, Umad as Library};
 use crate::engine::PortName;
 
 /// How long what was read is true.
@@ -17,8 +18,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct Devices {
     read: Option<Instant>,
     all: Vec<(String, Device)>,
-    /// Link layers of the ports that somebody has asked for.
-    layers: HashMap<PortName, Result<String, i32>>,
+    /// Ports that somebody has asked for: GUID, or why a program does not get it.
+    ports: HashMap<(String, u8), Result<Guid, i32>>,
 }
 
 impl Devices {
@@ -26,7 +27,7 @@ impl Devices {
     pub fn find(&mut self, library: &Library, selector: &PortSelector) -> Result<PortName, i32> {
         if self.read.is_none_or(|read| read.elapsed() >= FRESH) {
             self.read = Some(Instant::now());
-            self.layers.clear();
+            self.ports.clear();
             let names = library.devices().into_iter();
             self.all = names.filter_map(|name| Some((name.clone(), library.device(&name).ok()?))).collect();
         }
@@ -35,16 +36,48 @@ impl Devices {
                 && (selector.node_guid.is_zero() || selector.node_guid == device.node_guid)
                 && selector.port <= device.ports
         };
-        let (name, _) = self.all.iter().find(|(name, device)| is_it(name, device)).ok_or(-libc::ENODEV)?;
-        let port = PortName { device: name.clone(), number: selector.port };
-        let layer = self.layers.entry(port.clone()).or_insert_with(|| {
-            let found = library.port(name, selector.port);
-            found.map(|found| found.link_layer).map_err(|_| -libc::ENODEV)
+        // A device that came back under another name is the program's all the same: it has opened it by the old one.
+        let mut renamed = self.all.iter().filter(|(_, device)| {
+            !selector.node_guid.is_zero()
+                && selector.node_guid == device.node_guid
+                && selector.port <= device.ports
         });
-        match layer.as_deref() {
-            Ok("Ethernet") => Err(-libc::EOPNOTSUPP),
-            Ok(_) => Ok(port),
-            Err(status) => Err(*status),
-        }
+        let only = || renamed.next().filter(|_| renamed.next().is_none());
+        let (name, _) =
+            self.all.iter().find(|(name, device)| is_it(name, device)).or_else(only).ok_or(-libc::ENODEV)?;
+        let port = self.ports.entry((name.clone(), selector.port)).or_insert_with(|| {
+            match library.port(name, selector.port) {
+                Ok(port) if port.link_layer == "Ethernet" => Err(-libc::EOPNOTSUPP),
+                Ok(port) => Ok(port.port_guid),
+                Err(_) => Err(-libc::ENODEV),
+            }
+        });
+        port.map(|guid| PortName { device: name.clone(), number: selector.port, guid })
+    }
+}
+
+/// Where a port is now: a device that comes back may have got another name, and its name another device. Returns the
+/// device's name; an error is for the log.
+pub fn locate(library: &Library, name: &PortName) -> Result<(String, Port), (i32, String)> {
+    let is_it = |port: &Port| name.guid.is_zero() || port.port_guid == name.guid;
+    let here = library.port(&name.device, name.number);
+    if let Ok(port) = &here
+        && is_it(port)
+    {
+        return Ok((name.device.clone(), port.clone()));
+    }
+    let elsewhere = library.devices().into_iter().filter(|device| *device != name.device);
+    let mut ports =
+        elsewhere.filter_map(|device| Some((device.clone(), library.port(&device, name.number).ok()?)));
+    match (ports.find(|(_, port)| !name.guid.is_zero() && is_it(port)), here) {
+        (Some(found), _) => Ok(found),
+        (None, Ok(other)) => Err((
+            -libc::ENODEV,
+            format!(
+                "the port with GUID {} is gone; the device of that name is another one now, with GUID {}",
+                name.guid, other.port_guid
+            ),
+        )),
+        (None, Err(error)) => Err((-error.raw_os_error().unwrap_or(libc::EIO), format!("sysfs: {error}"))),
     }
 }

@@ -1,0 +1,90 @@
+//! How a port is, from sysfs, and whoever has to know.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::engine::{Event, PortId, PortState};
+use crate::transport::Sink;
+
+/// A port's state as it was seen last. Several threads look: what they report comes in the order in which they looked.
+pub struct Looked {
+    directory: PathBuf,
+    sink: Sink,
+    port: PortId,
+    state: Mutex<PortState>,
+}
+
+impl Looked {
+    /// A port of which libibumad said `state`, looked at once more.
+    pub fn new(device: &str, number: u8, sink: Sink, port: PortId, state: PortState) -> Self {
+        let directory = format!("/sys/class/infiniband/{device}/ports/{number}").into();
+        let looked = Looked { directory, sink, port, state: Mutex::new(state) };
+        if let Some(now) = looked.read(state) {
+            *looked.lock() = now;
+        }
+        looked
+    }
+
+    /// What was seen last.
+    pub fn state(&self) -> PortState {
+        *self.lock()
+    }
+
+    /// Whether the kernel has the port, and not somebody who plays one.
+    pub fn is_kernels(&self) -> bool {
+        self.directory.is_dir()
+    }
+
+    /// Looks, and reports what is new.
+    pub fn again(&self) {
+        let mut state = self.lock();
+        if let Some(new) = self.read(*state).filter(|new| new != &*state) {
+            *state = new;
+            self.sink.report(Event::PortState { port: self.port, state: new });
+        }
+    }
+
+    /// Looks where the SM is: what is sent to an SM that has moved is lost. True, and reported, if it is no longer there.
+    pub fn has_left(&self, sm_lid: u16, sm_sl: u8) -> bool {
+        let place = (self.number("sm_lid"), self.number("sm_sl"));
+        if !matches!(place, (Some(lid), Some(sl)) if (lid, sl) != (sm_lid, u16::from(sm_sl))) {
+            return false;
+        }
+        self.again();
+        true
+    }
+
+    /// The port's program is asked by its SM to subscribe again.
+    pub fn subscribe_again(&self) {
+        self.again();
+        self.sink.report(Event::PortReregister { port: self.port });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PortState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Directly: libibumad would read all P_Keys each time.
+    fn read(&self, before: PortState) -> Option<PortState> {
+        Some(PortState {
+            active: self.text("state")?.starts_with("4:"),
+            lid: self.number("lid")?,
+            sm_lid: self.number("sm_lid")?,
+            sm_sl: self.number("sm_sl")? as u8,
+            gid: self.text("gids/0").and_then(|text| text.trim().parse().ok()).unwrap_or(before.gid),
+        })
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.directory.join(name)).ok()
+    }
+
+    fn number(&self, name: &str) -> Option<u16> {
+        let text = self.text(name)?;
+        let text = text.trim();
+        match text.strip_prefix("0x") {
+            Some(hex) => u16::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+}
