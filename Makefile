@@ -86,9 +86,10 @@ test-host: flavours scripted build/release/ibv-sa
 	benches/run.sh --rounds 2 >build/bench.txt
 	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
 
-##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core
+##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core; a kernel's events and the daemon
 test-kernel: build/release/libibv_sa.so.1 build/release/ibv-sa
 	testbed/vm/check.sh $(if $(SOAK),--soak)
+	testbed/vm/daemon.sh $(if $(SOAK),--version 44 --version 56 --version 65)
 	testbed/vm/demo.sh >build/demo.txt || { cat build/demo.txt; exit 1; }
 	@echo "ok: the demo's counts agree"
 
