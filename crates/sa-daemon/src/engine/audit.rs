@@ -6,6 +6,7 @@ use ibv_sa_wire::Subscription;
 use ibv_sa_wire::mad::Records;
 
 use super::context::Context;
+use super::fault::{self, Fault};
 use super::port::{Link, Outcome, Port};
 use super::subscription::{Phase, State};
 use super::types::Level;
@@ -98,7 +99,12 @@ impl Port {
         let mut outcomes = Vec::new();
         for (wish, state) in &mut self.subscriptions {
             let is_there = table.iter().any(|one| same(one, wish));
-            if state.phase == Phase::Standing && !is_there && whole && self.audit.misses < MISSES {
+            if state.phase == Phase::Standing
+                && !is_there
+                && whole
+                && !fault::is(Fault::BlindAudit)
+                && self.audit.misses < MISSES
+            {
                 let name = &self.name;
                 context.log(Level::Warning, "lost", || format!("{name}: the SA has forgotten {wish}"));
                 let due = context.now + context.random.below(context.settings.settle);
@@ -120,7 +126,7 @@ impl Port {
         }
         for found in table {
             let known = self.subscriptions.keys().any(|one| same(one, &found));
-            if !known && !self.audit.not_ours.contains(&found) {
+            if !known && !fault::is(Fault::KeptStray) && !self.audit.not_ours.contains(&found) {
                 let name = &self.name;
                 context.log(Level::Info, "stray", || {
                     format!("{name}: the SA has a subscription of ours that nobody wants: {found}")

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::port::Outcome;
 use super::registration::{RegistrationId, Standing};
 use super::types::{Level, PortId, PortInfo, PortState};
-use super::{Action, Engine, ctx, work};
+use super::{Action, Engine, Fault, ctx, fault, work};
 
 impl Engine {
     pub(super) fn port_opened(&mut self, now: u64, port: PortId, info: PortInfo, state: PortState) {
@@ -59,6 +59,9 @@ impl Engine {
     fn lease_lost(&mut self, now: u64, port: PortId) {
         let Some(entry) = self.ports.get(&port) else { return };
         self.counters.leases_lost += 1;
+        if fault::is(Fault::UntoldGap) {
+            return;
+        }
         for id in entry.index.all.iter().copied().collect::<Vec<_>>() {
             if self.registrations.get(&id).is_some_and(|one| one.standing == Standing::Active) {
                 self.set_status(now, id, -libc::ENETRESET);

@@ -8,6 +8,7 @@ mod audit;
 mod client;
 mod context;
 mod deliver;
+mod fault;
 mod lease;
 mod plan;
 mod policy;
@@ -37,6 +38,7 @@ use ibv_sa_wire::Filter;
 use client::{Client, Users};
 pub(crate) use context::Limiter;
 use context::{Context, Random};
+use fault::Fault;
 use port::Port;
 use queue::Queue;
 use registration::{Index, Registration, RegistrationId, Standing};
@@ -331,7 +333,7 @@ impl Engine {
         let Some(registration) = self.registrations.get(&id) else { return };
         let Some(entry) = self.ports.get_mut(&registration.port) else { return };
         if entry.index.remove(id, registration.wishes()) {
-            for wish in registration.wishes() {
+            for wish in registration.wishes().filter(|_| !fault::is(Fault::LeakedWish)) {
                 entry.port.unwant(wish, &mut ctx!(self, now));
             }
         }

@@ -12,6 +12,7 @@ use zerocopy::IntoBytes;
 
 use super::audit::Audit;
 use super::context::Context;
+use super::fault::{self, Fault};
 use super::plan::{Wishes, all_of, matches, overlap};
 use super::recent::{MaskedNotice, Recent};
 use super::subscription::{Budget, Phase, State};
@@ -161,7 +162,9 @@ impl Port {
     /// Every standing subscription may be gone: the port or the SM is another one. Makes them again from `from`
     /// on, if the SA can be asked.
     fn lose_lease(&mut self, context: &mut Context<'_>) {
-        self.recent.forget();
+        if !fault::is(Fault::RememberedSm) {
+            self.recent.forget();
+        }
         let ready = self.is_ready();
         for (wish, state) in &mut self.subscriptions {
             let (settle, spread) = (context.settings.settle, context.settings.spread);
@@ -174,6 +177,7 @@ impl Port {
             } else {
                 // What is about to be asked for anyway is not put off: events come in groups.
                 let due = if state.phase == Phase::Idle && ready { state.due.or(due) } else { due };
+                let due = due.filter(|_| !fault::is(Fault::LostResubscription));
                 state.enter(Phase::Idle, due);
             }
         }
@@ -218,6 +222,9 @@ impl Port {
             let how = if state.is_ready() { "ready" } else { "not ready" };
             format!("{name}: {how}, LID {}, SM at LID {}", state.lid, state.sm_lid)
         });
+        if fault::is(Fault::FormerSm) {
+            self.state.sm_lid = before.sm_lid;
+        }
         self.lose_lease(context);
         before.is_ready()
     }
@@ -279,6 +286,7 @@ impl Port {
         let successors =
             || self.planned.iter().filter(|one| overlap(one, &wish)).map(|one| &self.subscriptions[one]);
         let waits = phase == Phase::Withdrawing && successors().any(|one| !one.serves() && !one.refused);
+        let waits = waits && !fault::is(Fault::BreakBeforeMake);
         let orphans = phase == Phase::Withdrawing && successors().any(|one| one.refused);
         let go = if waits {
             Err(context.now + context.settings.answer)
@@ -318,7 +326,9 @@ impl Port {
 
     /// A Report came: answers it, and returns the notice if it is the first time and from the SM.
     pub fn report(&mut self, from: Address, report: &Report, context: &mut Context<'_>) -> Option<Notice> {
-        context.actions.push(send(self.id, from, &report.response(), 0));
+        if !fault::is(Fault::UnansweredReport) {
+            context.actions.push(send(self.id, from, &report.response(), 0));
+        }
         let notice = report.notice();
         let standing = self
             .subscriptions
@@ -341,7 +351,11 @@ impl Port {
         let mut bytes: MaskedNotice = [0; 80];
         bytes.copy_from_slice(notice.as_bytes());
         let bytes = Arc::new(bytes);
-        if !self.recent.is_first(context.now, from.lid, report.tid(), &bytes, times) {
+        if fault::is(Fault::DoubledOverlap) {
+            times = 1;
+        }
+        let is_first = self.recent.is_first(context.now, from.lid, report.tid(), &bytes, times);
+        if !is_first && !fault::is(Fault::RepeatedReport) {
             return None;
         }
         if standing == 0 {

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::deliver::Delivery;
+use super::fault::{self, Fault};
 
 /// One thing to tell a client. `R` is an answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +96,9 @@ impl<R> Queue<R> {
             return true;
         }
         self.lost += 1;
+        if fault::is(Fault::SilentOverflow) {
+            return false;
+        }
         if let Some(Tail::Overflow(at)) = self.tails.get(&id)
             && let Some(Item::Overflow { lost, .. }) = slot(&mut self.items, self.base, *at)
         {

@@ -1,5 +1,7 @@
 //! One subscription of a port and where it stands with the SA.
 
+use super::fault::{self, Fault};
+
 /// Where a subscription stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -62,7 +64,8 @@ impl State {
 
     /// Starts a phase: answers to requests of the one before do not count any more.
     pub fn enter(&mut self, phase: Phase, due: Option<u64>) {
-        *self = State { phase, due, attempt: 0, refused: false, tids: Vec::new(), ..*self };
+        let tids = if fault::is(Fault::StaleTid) { std::mem::take(&mut self.tids) } else { Vec::new() };
+        *self = State { phase, due, attempt: 0, refused: false, tids, ..*self };
     }
 
     /// Does the SA send reports for it, as far as anybody knows?

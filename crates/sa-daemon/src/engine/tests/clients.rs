@@ -76,7 +76,7 @@ fn all_beside_64_is_one_event_each() {
 }
 
 #[test]
-fn the_wildcard_stays_until_what_replaces_it_stands() {
+pub fn the_wildcard_stays_until_what_replaces_it_stands() {
     for mood in [Mood::Silent, Mood::Full] {
         let mut world = World::new();
         world.connect(1, 0);
@@ -221,7 +221,7 @@ fn requests_that_are_refused() {
 }
 
 #[test]
-fn a_slow_client_learns_what_it_lost_and_slows_nobody() {
+pub fn a_slow_client_learns_what_it_lost_and_slows_nobody() {
     let mut world = World::with(Settings { queued_per_client: 10, ..Settings::default() });
     world.connect(1, 0);
     world.connect(2, 0);

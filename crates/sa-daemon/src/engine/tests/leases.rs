@@ -133,7 +133,7 @@ fn a_late_answer_counts_unless_the_sm_changed() {
 }
 
 #[test]
-fn the_same_id_from_the_next_sm_is_news() {
+pub fn the_same_id_from_the_next_sm_is_news() {
     let mut world = World::with(Settings { spread: 0, settle: 0, ..Settings::default() });
     two(&mut world);
     world.happen(about(Trap(64), 3), 1);

@@ -2,6 +2,7 @@
 
 mod clients;
 mod costs;
+mod faults;
 mod leases;
 mod limits;
 mod properties;

@@ -40,6 +40,8 @@ pub struct World {
     /// Drops requests to the SA for which it returns true.
     pub lose: Box<dyn FnMut() -> bool>,
     pub sets_at: Vec<u64>,
+    /// Reports that reached the engine, and its answers.
+    pub reports: usize,
     pub responses: usize,
     pub closed: Vec<(u64, i32, &'static str)>,
     work: VecDeque<Event>,
@@ -78,6 +80,7 @@ impl World {
             held: None,
             lose: Box::new(|| false),
             sets_at: Vec::new(),
+            reports: 0,
             responses: 0,
             closed: Vec::new(),
             work: VecDeque::new(),
@@ -212,6 +215,7 @@ impl World {
         let Some(port) = self.open.first().copied() else { return };
         if lid == self.state.lid && self.state.is_ready() {
             let from = Address { lid: self.state.sm_lid, qpn: GSI_QPN, sl: 0, pkey_index: 0 };
+            self.reports += 1;
             self.event(Event::Mad { port, from, mad: report.to_vec() });
         }
     }
@@ -221,6 +225,15 @@ impl World {
         self.state = state;
         if let Some(port) = self.open.first().copied() {
             self.event(Event::PortState { port, state });
+        }
+    }
+
+    /// Answers of the SA come late from now on, or those that were kept back come.
+    pub fn hold(&mut self, on: bool) {
+        if on {
+            self.held.get_or_insert_default();
+        } else {
+            self.held.take().into_iter().flatten().for_each(|late| self.event(late));
         }
     }
 
