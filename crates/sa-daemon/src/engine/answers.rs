@@ -24,6 +24,7 @@ impl Port {
         }
         match state.phase {
             Phase::Leaving | Phase::Withdrawing => {
+                let firm = state.firm;
                 if !status.is_ok() && state.stray {
                     self.audit.not_ours(wish);
                 } else if !status.is_ok() {
@@ -34,8 +35,9 @@ impl Port {
                     });
                     self.audit.doubt(context);
                 }
+                let forgotten = !status.is_ok() && firm;
                 self.remove(&wish, context);
-                None
+                forgotten.then_some(Outcome::Forgotten(wish))
             }
             _ if status.is_ok() => {
                 state.enter(Phase::Standing, None);

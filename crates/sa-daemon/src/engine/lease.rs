@@ -1,10 +1,12 @@
 //! What port events and the SA's answers mean for registrations.
 
+use ibv_sa_wire::Subscription;
+
 use super::context::Context;
 use super::port::Outcome;
-use super::registration::{RegistrationId, Standing};
+use super::registration::{Registration, RegistrationId, Standing};
 use super::types::{Level, PortId, PortInfo, PortState};
-use super::{Action, Engine, Fault, ctx, fault, work};
+use super::{Action, Engine, Entry, Fault, ctx, fault, work};
 
 impl Engine {
     pub(super) fn port_opened(&mut self, now: u64, port: PortId, info: PortInfo, state: PortState) {
@@ -73,7 +75,13 @@ impl Engine {
         for outcome in outcomes {
             match outcome {
                 Outcome::Standing => self.check_waiting(now, port),
-                Outcome::Lost => self.check_active(now, port),
+                Outcome::Lost => {
+                    self.gap(now, port, |entry, wish| !entry.port.is_served(wish));
+                }
+                Outcome::Forgotten(subscription) => {
+                    self.gap(now, port, |_, wish| subscription.covers(wish));
+                    self.check_waiting(now, port);
+                }
                 Outcome::Failed(subscription, status) => {
                     let Some(entry) = self.ports.get(&port) else { return };
                     let failed: Vec<RegistrationId> = self
@@ -118,21 +126,15 @@ impl Engine {
         }
     }
 
-    /// Those that are active and have lost what they need.
-    fn check_active(&mut self, now: u64, port: PortId) {
+    /// Tells those that are active and may have missed something: one of their wishes is one of these.
+    fn gap(&mut self, now: u64, port: PortId, is_one: impl Fn(&Entry, &Subscription) -> bool) {
         let Some(entry) = self.ports.get(&port) else { return };
-        let lost: Vec<RegistrationId> = entry
-            .index
-            .all
-            .iter()
-            .copied()
-            .filter(|id| {
-                self.registrations.get(id).is_some_and(|one| {
-                    one.standing == Standing::Active && one.wishes().any(|wish| !entry.port.is_served(&wish))
-                })
-            })
-            .collect();
-        for id in lost {
+        let is_hit = |one: &Registration| {
+            one.standing == Standing::Active && one.wishes().any(|wish| is_one(entry, &wish))
+        };
+        let all = entry.index.all.iter().copied();
+        let hit: Vec<_> = all.filter(|id| self.registrations.get(id).is_some_and(is_hit)).collect();
+        for id in hit {
             self.set_status(now, id, -libc::ENETRESET);
         }
     }

@@ -32,6 +32,8 @@ pub enum Outcome {
     Standing,
     /// The SA lost it.
     Lost,
+    /// The SA had lost it when it was to be ended, nobody knows since when. Another one serves in its place.
+    Forgotten(Subscription),
     /// The SA refused it, or did not answer: negative errno.
     Failed(Subscription, i32),
 }
@@ -311,6 +313,7 @@ impl Port {
         let mad = if phase == Phase::Asking {
             request::subscribe(u64::from(tid), &wish)
         } else {
+            state.firm = state.standing && state.attempt == 0;
             state.standing = false;
             request::unsubscribe(u64::from(tid), &wish, GSI_QPN)
         };

@@ -34,6 +34,8 @@ pub struct State {
     pub held: bool,
     /// The SA said no to the last request.
     pub refused: bool,
+    /// It stood, as far as anybody knew, when the only request to end it went out.
+    pub firm: bool,
     /// Found in the SA's table under our name without our asking. It may belong to another queue pair, so it
     /// serves nobody.
     pub stray: bool,
@@ -52,6 +54,7 @@ impl State {
             asked: false,
             held: false,
             refused: false,
+            firm: false,
             stray: false,
             tids: Vec::new(),
         }
@@ -65,7 +68,7 @@ impl State {
     /// Starts a phase: answers to requests of the one before do not count any more.
     pub fn enter(&mut self, phase: Phase, due: Option<u64>) {
         let tids = if fault::is(Fault::StaleTid) { std::mem::take(&mut self.tids) } else { Vec::new() };
-        *self = State { phase, due, attempt: 0, refused: false, tids, ..*self };
+        *self = State { phase, due, attempt: 0, refused: false, firm: false, tids, ..*self };
     }
 
     /// Does the SA send reports for it, as far as anybody knows?

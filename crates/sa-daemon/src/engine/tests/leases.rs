@@ -95,6 +95,23 @@ fn a_restart_of_the_sm_that_nobody_tells_is_found() {
     assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
 }
 
+/// The SM was restarted, and before the audit finds that, others come and go: the subscription that served is ended and
+/// the SA does not know it. What was missed meanwhile is a gap.
+#[test]
+fn a_restart_that_is_found_at_the_end_of_a_subscription_is_a_gap() {
+    let mut world = World::new();
+    world.connect(2, 0);
+    world.register(2, 1, Filter::EVERYTHING, false);
+    two(&mut world);
+    assert_eq!(world.subscribed().len(), 2);
+    world.sa = Sa::default();
+    world.happen(about(Trap(64), 3), 1);
+    world.gone(2);
+    world.pass(10 * SECOND);
+    assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET), Status(2, 0)]);
+    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+}
+
 #[test]
 fn what_an_earlier_life_left_behind_goes() {
     let mut world = World::new();
