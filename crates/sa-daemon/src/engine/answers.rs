@@ -77,6 +77,8 @@ impl Port {
     ) -> Option<Outcome> {
         let state = self.subscriptions.get_mut(&wish)?;
         state.attempt += 1;
+        // One that was not answered may have been heard.
+        state.firm &= status == -libc::EBUSY;
         let attempt = state.attempt;
         let pause = context.pause(attempt - 1);
         state.due = Some(context.now + pause);

@@ -313,7 +313,9 @@ impl Port {
         let mad = if phase == Phase::Asking {
             request::subscribe(u64::from(tid), &wish)
         } else {
-            state.firm = state.standing && state.attempt == 0;
+            if state.attempt == 0 {
+                state.firm = state.standing;
+            }
             state.standing = false;
             request::unsubscribe(u64::from(tid), &wish, GSI_QPN)
         };

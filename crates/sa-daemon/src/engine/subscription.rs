@@ -34,7 +34,7 @@ pub struct State {
     pub held: bool,
     /// The SA said no to the last request.
     pub refused: bool,
-    /// It stood, as far as anybody knew, when the only request to end it went out.
+    /// It stood, as far as anybody knew, when the first request to end it went out, and the SA has heeded none.
     pub firm: bool,
     /// Found in the SA's table under our name without our asking. It may belong to another queue pair, so it
     /// serves nobody.

@@ -2,6 +2,7 @@
 
 use ibv_sa_wire::mad::SaMessage;
 use ibv_sa_wire::{Filter, Subscription, Trap};
+use proptest::prelude::*;
 
 use super::world::{Told::*, *};
 use crate::engine::*;
@@ -49,6 +50,43 @@ fn events_in_a_row_are_one_resubscription() {
     assert_eq!(world.sa.sets, 1);
     assert_eq!(world.told(1), [Status(1, RESET), Status(2, RESET), Status(2, 0)]);
     assert_eq!(world.sa.subscribers[0].lid, 9);
+}
+
+proptest! {
+    /// Whatever comes within the time that such events are waited for, in any order and number: one gap and one
+    /// subscription, once the port is active.
+    #[test]
+    fn any_events_in_a_row_are_one_resubscription(
+        events in prop::collection::vec((0usize..6, 0u64..8), 1..12), seed in any::<u64>()
+    ) {
+        let mut world = World::with(Settings { seed, ..Settings::default() });
+        two(&mut world);
+        let (port, sets) = (world.open[0], world.sa.sets);
+        for (event, pause) in events {
+            let before = world.state;
+            match event {
+                0 => world.port(PortState { active: false, ..before }),
+                1 => world.port(PortState { active: true, ..before }),
+                2 => world.event(Event::PortReregister { port }),
+                3 => world.port(PortState { sm_lid: before.sm_lid % 3 + 1, ..before }),
+                4 => world.port(PortState { lid: before.lid % 3 + 7, ..before }),
+                _ => world.port(PortState { sm_lid: 0, ..before }),
+            }
+            world.pass(pause * MILLISECOND);
+        }
+        let told = world.told(1);
+        let changed = told == [Status(1, RESET), Status(2, RESET)];
+        prop_assert!(changed || told.is_empty(), "{:?}", told);
+        if !world.state.is_ready() {
+            world.pass(60 * SECOND);
+            prop_assert_eq!(world.sa.sets, sets, "nothing is asked of a port that is down");
+            world.port(PortState { active: true, sm_lid: 1, ..world.state });
+        }
+        world.pass(6 * SECOND);
+        prop_assert_eq!(world.sa.sets - sets, u64::from(changed));
+        let active: &[_] = if changed { &[Status(2, 0)] } else { &[] };
+        prop_assert_eq!(world.told(1), active);
+    }
 }
 
 #[test]
