@@ -22,6 +22,13 @@ impl Port {
                 None
             };
         }
+        if !status.is_ok()
+            && state.tids.last() != Some(&tid)
+            && matches!(state.phase, Phase::Asking | Phase::Idle)
+        {
+            // A later request is out, and the SA may have thought better of it.
+            return None;
+        }
         match state.phase {
             Phase::Leaving | Phase::Withdrawing => {
                 let firm = state.firm;

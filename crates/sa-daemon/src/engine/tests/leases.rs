@@ -187,6 +187,25 @@ fn a_late_answer_counts_unless_the_sm_changed() {
     }
 }
 
+/// The SA refuses, and its answer is late; the next request it grants. If the refusal were believed, what the SA has would
+/// double what comes later.
+#[test]
+fn a_late_refusal_does_not_count_while_a_later_request_is_out() {
+    let mut world = World::new();
+    world.connect(1, 0);
+    world.held = Some(Vec::new());
+    world.sa.mood = Mood::Refusing;
+    world.register(1, 1, IN, true);
+    world.sa.mood = Mood::Well;
+    world.pass(3 * SECOND);
+    world.hold(false);
+    assert_eq!(world.told(1), [Registered(1, 0), Status(1, 0)]);
+    world.register(1, 2, Filter::EVERYTHING, false);
+    world.told(1);
+    world.happen(about(Trap(64), 3), 1);
+    assert_eq!(world.told(1), [Notice(1, 64, 3), Notice(2, 64, 3)]);
+}
+
 #[test]
 pub fn the_same_id_from_the_next_sm_is_news() {
     let mut world = World::with(Settings { spread: 0, settle: 0, ..Settings::default() });
