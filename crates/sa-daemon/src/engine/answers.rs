@@ -62,6 +62,8 @@ impl Port {
                 state.enter(Phase::Idle, Some(again));
                 // One that refuses to renew it may have it still.
                 (state.asked, state.standing, state.refused) = (state.held, false, true);
+                // Nobody may want it any more.
+                self.replan(context);
                 let denied = wish.needs_trust() || status == Status::DENIED;
                 Some(Outcome::Failed(wish, if denied { -libc::EACCES } else { -libc::EINVAL }))
             }

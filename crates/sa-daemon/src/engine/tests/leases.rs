@@ -206,6 +206,19 @@ fn a_late_refusal_does_not_count_while_a_later_request_is_out() {
     assert_eq!(world.told(1), [Notice(1, 64, 3), Notice(2, 64, 3)]);
 }
 
+/// Who wanted everything was refused one half of it and is gone when the other half is refused too.
+#[test]
+fn what_is_refused_and_not_wanted_is_not_asked_for_again() {
+    let mut world = World::new();
+    world.sa.mood = Mood::Refusing;
+    world.connect(1, 0);
+    world.register(1, 1, Filter::EVERYTHING, false);
+    assert_eq!(world.told(1), [Registered(1, 0), Status(1, -libc::EINVAL)]);
+    world.sa.mood = Mood::Well;
+    world.pass(100 * SECOND);
+    assert_eq!((world.sa.sets, world.subscribed()), (2, vec![]));
+}
+
 #[test]
 pub fn the_same_id_from_the_next_sm_is_news() {
     let mut world = World::with(Settings { spread: 0, settle: 0, ..Settings::default() });
