@@ -60,8 +60,9 @@ impl Port {
                 });
                 let again = context.now + context.around(context.settings.longest_pause);
                 state.enter(Phase::Idle, Some(again));
-                // One that refuses to renew it may have it still.
-                (state.asked, state.standing, state.refused) = (state.held, false, true);
+                // One that refuses to renew it may have it still, or have it of a request whose answer was lost.
+                (state.asked, state.standing, state.refused) =
+                    (state.held || state.asked_before, false, true);
                 // Nobody may want it any more.
                 self.replan(context);
                 let denied = wish.needs_trust() || status == Status::DENIED;

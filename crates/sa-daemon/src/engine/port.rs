@@ -306,7 +306,7 @@ impl Port {
         }
         state.tids.push(tid);
         state.phase = phase;
-        state.asked = true;
+        state.asked_before = std::mem::replace(&mut state.asked, true);
         state.stray &= phase == Phase::Withdrawing;
         // Longer than the transport waits: its word comes first.
         state.due = Some(context.now + context.settings.answer + context.settings.answer / 4);

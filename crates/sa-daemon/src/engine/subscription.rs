@@ -30,6 +30,8 @@ pub struct State {
     pub standing: bool,
     /// A request went out and nobody knows what became of it.
     pub asked: bool,
+    /// So it was before the last request: of the earlier ones nobody will ever know.
+    pub asked_before: bool,
     /// The SA confirmed it once, and nobody has ended it.
     pub held: bool,
     /// The SA said no to the last request.
@@ -52,6 +54,7 @@ impl State {
             attempt: 0,
             standing: false,
             asked: false,
+            asked_before: false,
             held: false,
             refused: false,
             firm: false,

@@ -219,6 +219,26 @@ fn what_is_refused_and_not_wanted_is_not_asked_for_again() {
     assert_eq!((world.sa.sets, world.subscribed()), (2, vec![]));
 }
 
+/// The SA granted the first request, its answer was lost, and it refuses the next: it has the subscription.
+#[test]
+fn what_was_granted_in_silence_and_then_refused_doubles_nothing() {
+    let mut world = World::with(Settings { audit: 0, ..Settings::default() });
+    world.connect(1, 0);
+    world.held = Some(Vec::new());
+    world.register(1, 1, IN, true);
+    world.held = None;
+    world.sa.mood = Mood::Silent;
+    world.event(Event::PortReregister { port: world.open[0] });
+    world.pass(20 * SECOND);
+    world.sa.mood = Mood::Refusing;
+    world.pass(40 * SECOND);
+    world.sa.mood = Mood::Well;
+    world.register(1, 2, Filter::EVERYTHING, false);
+    world.told(1);
+    world.happen(about(Trap(64), 3), 1);
+    assert_eq!(world.told(1), [Notice(1, 64, 3), Notice(2, 64, 3)]);
+}
+
 #[test]
 pub fn the_same_id_from_the_next_sm_is_news() {
     let mut world = World::with(Settings { spread: 0, settle: 0, ..Settings::default() });
