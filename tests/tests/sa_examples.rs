@@ -107,7 +107,7 @@ fn gid_watch_twice_with_the_daemon() {
                     Ok(Box::new(sa))
                 }),
                 log: Box::new(|record| eprintln!("{}", record.text)),
-                signals: false,
+                signals: None,
             };
             let daemon = Daemon::new(config).expect("it listens");
             (daemon.stopper(), std::thread::spawn(move || daemon.run()))

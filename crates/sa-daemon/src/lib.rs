@@ -17,4 +17,4 @@ pub mod transport;
 
 pub use driver::{Log, TransportFactory};
 pub use monitor::{Monitor, MonitorEvent};
-pub use server::{Config, Daemon, Error, Reloader, Stopper, run};
+pub use server::{Config, Daemon, Error, Reloader, Signals, Stopper, run};

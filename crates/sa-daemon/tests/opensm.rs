@@ -39,7 +39,7 @@ impl Host {
             policy: Box::new(DefaultPolicy::default()),
             transport: Box::new(move |sink| Ok(Box::new(Ibsim::new(sink, &base, &node)))),
             log: Box::new(|record| eprintln!("{}", record.text)),
-            signals: false,
+            signals: None,
         })
         .expect("it listens");
         let stopper = daemon.stopper();

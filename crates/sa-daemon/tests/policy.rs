@@ -65,7 +65,7 @@ impl Host {
             log: Box::new(move |record| {
                 log.lock().expect("no panic").push_back((record.level, record.text.clone()));
             }),
-            signals: false,
+            signals: None,
         })
         .expect("it listens");
         let (stopper, reloader) = (daemon.stopper(), daemon.reload_from(file).expect("it watches"));

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Client, Heard, LIMIT};
 use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
 use ibv_sa_daemon::transport::embedded::{DEVICE, Embedded};
-use ibv_sa_daemon::{Config, run};
+use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::{Filter, Trap};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
@@ -38,7 +38,7 @@ fn daemon_process() {
             Ok(Box::new(embedded))
         }),
         log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: true,
+        signals: Some(Signals::catch().expect("two sockets")),
     })
     .expect("a clean end");
 }

@@ -12,7 +12,7 @@ use common::{Client, Heard, LIMIT, QUIET};
 use fabric::Fabric;
 use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
 use ibv_sa_daemon::transport::umad::Umad;
-use ibv_sa_daemon::{Config, run};
+use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::{Filter, Trap};
 
 const SOCKET: &str = "IBV_SA_TEST_SOCKET";
@@ -29,7 +29,7 @@ fn daemon_process() {
         policy: Box::new(DefaultPolicy::default()),
         transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
         log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: true,
+        signals: Some(Signals::catch().expect("two sockets")),
     })
     .expect("a clean end");
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{Client, Heard, LIMIT};
 use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
 use ibv_sa_daemon::transport::umad::Umad;
-use ibv_sa_daemon::{Config, run};
+use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::proto::{ClientMessage, PortSelector, Register};
 use ibv_sa_wire::{Filter, Guid, Trap};
 
@@ -30,7 +30,7 @@ fn daemon_process() {
         policy: Box::new(DefaultPolicy::default()),
         transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
         log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: true,
+        signals: Some(Signals::catch().expect("two sockets")),
     })
     .expect("a clean end");
 }

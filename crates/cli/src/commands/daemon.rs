@@ -10,7 +10,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use ibv_sa_daemon::engine::{Level, Record, Settings};
 use ibv_sa_daemon::policy::{self, PolicyFile};
 use ibv_sa_daemon::transport::umad::Umad;
-use ibv_sa_daemon::{Config, Daemon, Error};
+use ibv_sa_daemon::{Config, Daemon, Error, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{self, SOCKET, own_socket};
@@ -80,6 +80,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if let Some(file) = args.check {
         return check(&file);
     }
+    // First: names of users in a policy file may take their time, and the manager does not wait for us.
+    let signals = Signals::catch().map_err(|error| Failure::new(FAILED, format!("signals: {error}")))?;
     let mut log = Log::new();
     let socket = match args.socket {
         Some(path) => path,
@@ -100,7 +102,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         policy: file.policy().map_err(|error| wrong(FAILED, &error))?,
         transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
         log: Box::new(move |record| log.record(record)),
-        signals: true,
+        signals: Some(signals),
     })
     .map_err(explained)?;
     daemon.reload_from(file).map_err(explained)?;

@@ -5,13 +5,13 @@ mod error;
 mod peer;
 mod refused;
 mod reload;
+mod signals;
 mod socket;
 mod status;
 mod sys;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub use error::Error;
 use refused::Waiting;
 use reload::Reload;
 pub use reload::Reloader;
+pub use signals::Signals;
+use signals::Wishes;
 use socket::Listener;
 use status::Answers;
 
@@ -48,8 +50,8 @@ pub struct Config {
     pub transport: TransportFactory,
     /// Where lines for the operator go.
     pub log: Log,
-    /// End on SIGTERM and SIGINT.
-    pub signals: bool,
+    /// What SIGTERM, SIGINT and SIGHUP wish, if the daemon is to heed it.
+    pub signals: Option<Signals>,
 }
 
 /// Runs a daemon until a signal comes.
@@ -80,7 +82,7 @@ pub struct Daemon {
     listener: Option<Listener>,
     epoll: OwnedFd,
     stop: Arc<OwnedFd>,
-    signals: Option<UnixStream>,
+    signals: Option<Signals>,
     connections: HashMap<ClientId, Connection>,
     reload: Option<Reload>,
     /// Differs from run to run.
@@ -123,13 +125,12 @@ impl Daemon {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| system("eventfd")(e.into()))?;
-        let signals = if config.signals { Some(signals().map_err(system("signals"))?) } else { None };
         let daemon = Daemon {
             driver,
             listener: Some(listener),
             epoll,
             stop: Arc::new(stop),
-            signals,
+            signals: config.signals,
             connections: HashMap::new(),
             reload: None,
             instance,
@@ -155,17 +156,21 @@ impl Daemon {
             add(listener.fd.as_fd(), LISTENER)?;
         }
         match &self.signals {
-            Some(signals) => add(signals.as_fd(), SIGNAL),
+            Some(signals) => add(signals.end.as_fd(), SIGNAL),
             None => Ok(()),
         }
     }
 
-    /// Reads this policy file again when SIGHUP comes, if the daemon heeds signals, or a reloader says so. What was
-    /// configured counts until then.
+    /// Reads this policy file again when SIGHUP comes or came, if the daemon heeds signals, or a reloader says so. What
+    /// was configured counts until then.
     pub fn reload_from(&mut self, file: PolicyFile) -> Result<Reloader, Error> {
         let system = |source| Error::System { what: "signals", source };
-        let reload = Reload::new(file, self.signals.is_some()).map_err(system)?;
-        epoll::add(&self.epoll, &reload.wish, EventData::new_u64(RELOAD), EventFlags::IN)
+        let wishes = match &self.signals {
+            Some(signals) => signals.reload.try_clone(),
+            None => Wishes::new(),
+        };
+        let reload = Reload::new(file, wishes.map_err(system)?);
+        epoll::add(&self.epoll, &reload.wishes.read, EventData::new_u64(RELOAD), EventFlags::IN)
             .map_err(|error| system(error.into()))?;
         Ok(self.reload.insert(reload).reloader())
     }
@@ -249,7 +254,7 @@ impl Daemon {
     fn forget_signals(&mut self) {
         let _ = rustix::io::read(&self.stop, &mut [0u8; 8]);
         if let Some(signals) = &self.signals {
-            let _ = rustix::io::read(signals, &mut [0u8; 64]);
+            let _ = rustix::io::read(&signals.end, &mut [0u8; 64]);
         }
     }
 
@@ -390,13 +395,4 @@ fn raise_descriptor_limit() {
         // Without it the daemon pauses earlier, and says so.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
-}
-
-fn signals() -> io::Result<UnixStream> {
-    let (read, write) = UnixStream::pair()?;
-    read.set_nonblocking(true)?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
-    }
-    Ok(read)
 }

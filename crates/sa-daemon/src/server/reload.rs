@@ -1,18 +1,17 @@
 //! Another policy for a daemon that runs: on SIGHUP, or when somebody in the process asks.
 
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use super::signals::Wishes;
 use crate::engine::{Level, Policy, Record};
 use crate::policy::PolicyFile;
 
 /// The file, and what wakes the loop.
 pub struct Reload {
     file: PolicyFile,
-    /// Readable when the file is to be read again.
-    pub wish: UnixStream,
-    wishes: Arc<UnixStream>,
+    /// To read the file again.
+    pub wishes: Wishes,
 }
 
 /// Lets a daemon read its policy file again, from another thread.
@@ -28,26 +27,20 @@ impl Reloader {
 }
 
 impl Reload {
-    /// With SIGHUP, if `signals`.
-    pub fn new(file: PolicyFile, signals: bool) -> io::Result<Reload> {
-        let (wish, wishes) = UnixStream::pair()?;
-        wish.set_nonblocking(true)?;
-        wishes.set_nonblocking(true)?;
-        if signals {
-            signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, wishes.try_clone()?)?;
-        }
-        Ok(Reload { file, wish, wishes: Arc::new(wishes) })
+    /// Nothing is read before the first wish.
+    pub fn new(file: PolicyFile, wishes: Wishes) -> Reload {
+        Reload { file, wishes }
     }
 
     /// For wishes from elsewhere.
     pub fn reloader(&self) -> Reloader {
-        Reloader(self.wishes.clone())
+        Reloader(self.wishes.write.clone())
     }
 
     /// The new policy, if the file is good; and what to tell the operator.
     pub fn read(&mut self) -> (Option<Box<dyn Policy>>, Vec<Record>) {
         // Of several wishes one is enough; one that comes now is for the next turn.
-        while matches!(rustix::io::read(&self.wish, &mut [0u8; 64]), Ok(64)) {}
+        while matches!(rustix::io::read(&self.wishes.read, &mut [0u8; 64]), Ok(64)) {}
         let record = |level, text| Record { level, kind: "policy", text, suppressed: 0 };
         match self.file.policy() {
             Ok(policy) => {

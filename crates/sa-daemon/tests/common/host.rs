@@ -32,7 +32,7 @@ pub fn config(socket: PathBuf, sa: &Embedded, settings: Settings) -> Config {
             Ok(Box::new(sa))
         }),
         log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: false,
+        signals: None,
     }
 }
 
