@@ -10,7 +10,7 @@ rust_needed=1.95
 
 packages_build="gcc g++ libc6-dev make pkg-config"
 packages_test="clang libclang-dev libclang-rt-14-dev libibverbs-dev ibverbs-providers ibverbs-utils valgrind strace gdb
-  git python3 python3-jsonschema pandoc shellcheck libcap2-bin binutils util-linux procps man-db systemd"
+  git python3 python3-jsonschema python3-seccomp pandoc shellcheck libcap2-bin binutils util-linux procps man-db systemd"
 # OpenSM on a simulated InfiniBand fabric, and what asks it.
 packages_fabric="opensm ibsim-utils libibumad-dev infiniband-diags util-linux"
 packages_kernel="libibverbs-dev librdmacm-dev qemu-system-x86 cpio kmod e2fsprogs python3 xz-utils perl mmdebstrap"

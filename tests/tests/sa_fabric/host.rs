@@ -1,5 +1,7 @@
 //! A host on a simulated fabric: `ibv-sa daemon` as root, and programs of other users.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
