@@ -111,6 +111,11 @@ impl Host {
         daemon.kill().expect("it runs");
         daemon.wait().expect("ours");
         assert!(self.socket().exists(), "it has had no time for that");
+        self.forget_client();
+    }
+
+    /// Makes room at the port for another one.
+    pub fn forget_client(&self) {
         // ibsim sees that a client is gone when it writes to it; until then nobody else may be there.
         let clients = self.fabric.script("cmd", &["Attached"]);
         for line in clients.lines().filter(|line| line.contains("\"Hca4\"")) {

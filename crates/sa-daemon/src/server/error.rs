@@ -41,6 +41,14 @@ pub enum Error {
     /// Descriptor 3 is something else.
     #[error("the socket that systemd handed over is no listening SOCK_SEQPACKET unix socket")]
     Inherited,
+    /// Programs at the others would wait for ever.
+    #[error(
+        "systemd handed over {count} sockets; the socket unit is to have one ListenSequentialPacket= and no more"
+    )]
+    Several {
+        /// How many.
+        count: u32,
+    },
     /// Something that always works did not.
     #[error("{what}: {source}")]
     System {

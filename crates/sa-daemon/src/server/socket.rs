@@ -34,7 +34,7 @@ struct Bound {
 impl Listener {
     /// What systemd opened for us, if it did.
     pub fn inherited() -> Result<Option<Listener>, Error> {
-        let Some(fd) = sys::inherited() else { return Ok(None) };
+        let Some(fd) = sys::inherited().map_err(|count| Error::Several { count })? else { return Ok(None) };
         let kind = |fd: &OwnedFd| -> io::Result<bool> {
             Ok(sockopt::socket_domain(fd)? == AddressFamily::UNIX
                 && sockopt::socket_type(fd)? == SocketType::SEQPACKET

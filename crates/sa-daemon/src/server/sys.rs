@@ -9,20 +9,26 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The first descriptor that systemd hands over.
 const FIRST_INHERITED: i32 = 3;
 
-/// The descriptor that systemd opened for this process (sd_listen_fds(3)).
-pub fn inherited() -> Option<OwnedFd> {
+/// The descriptor that systemd opened for this process (sd_listen_fds(3)), or how many there are if they are more.
+pub fn inherited() -> Result<Option<OwnedFd>, u32> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS").is_none_or(|count| count == 0)
-    {
-        return None;
+    if number("LISTEN_PID") != Some(std::process::id()) {
+        return Ok(None);
+    }
+    match number("LISTEN_FDS") {
+        None | Some(0) => return Ok(None),
+        Some(1) => {}
+        Some(count) => return Err(count),
     }
     // SAFETY: F_GETFD takes no pointer; a bad descriptor is an error.
-    if unsafe { libc::fcntl(FIRST_INHERITED, libc::F_GETFD) } < 0 {
-        return None;
+    let flags = unsafe { libc::fcntl(FIRST_INHERITED, libc::F_GETFD) };
+    if flags < 0 || flags & libc::FD_CLOEXEC != 0 {
+        return Ok(None);
     }
-    // SAFETY: the environment says that descriptor 3 was opened for this process, F_GETFD that it is open. Nothing
-    // else has it: `run` comes here once, before it opens anything that could have got that number.
-    Some(unsafe { OwnedFd::from_raw_fd(FIRST_INHERITED) })
+    // SAFETY: the environment says that descriptor 3 was opened for this process, F_GETFD that it is open and came
+    // through the exec: whatever this process has opened so far has FD_CLOEXEC. Nothing else has it: `run` comes here
+    // once.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(FIRST_INHERITED) }))
 }
 
 /// Who is at the other end (SO_PEERCRED). The pid is 0 for a process that cannot be seen from here.
