@@ -127,6 +127,7 @@ install: build/release/libibv_sa.so.1 build/release/ibv-sa
 	build/release/ibv-sa completion zsh | install -m 644 /dev/stdin $(DESTDIR)$(ZSHCOMPDIR)/_ibv-sa
 	build/release/ibv-sa completion fish | install -m 644 /dev/stdin $(DESTDIR)$(FISHCOMPDIR)/ibv-sa.fish
 	install -m 644 LICENSE-MIT LICENSE-APACHE THIRD-PARTY-NOTICES.md docs/report-schema.json docs/policy.toml \
+	  docs/operators.md \
 	  $(DESTDIR)$(DOCDIR)
 
 ## make uninstall  removes what install put there

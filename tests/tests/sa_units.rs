@@ -74,6 +74,8 @@ fn installed_units_are_right_and_bounded() {
     let mode = std::fs::metadata(made.join("run/ibv_sa")).expect("made").permissions().mode();
     assert_eq!(mode & 0o7777, 0o755);
 
+    // What the manual names.
+    assert!(installed.at("usr/share/doc/libibv_sa/operators.md").is_file());
     // The socket that the unit makes is where programs look for it.
     let text = std::fs::read_to_string(&socket).expect("ours");
     assert!(text.lines().any(|line| line == "ListenSequentialPacket=/run/ibv_sa/sa.sock"), "{text}");
