@@ -6,7 +6,8 @@ unit UNIT sets, as far as they can be had without systemd as process 1. As root.
   --directory DIRECTORY where the command starts, instead of /
   --keep DIRECTORY      stays there and writable, whatever the unit says
   --see DIRECTORY       stays there, as the unit leaves it
-  --strict              a system call that the unit refuses ends the process (SIGSYS), so that none goes unseen
+  --strict              a system call that the unit refuses ends the process (SIGSYS), so that none goes unseen;
+                        but for netlink sockets, which libraries try and do without
 
 Whatever stands under [Service] is done, is a matter of whoever starts and ends the service, or ends this program: a
 setting that it does not know is not tried. What is different from systemd's own doing:
@@ -22,6 +23,7 @@ import errno
 import os
 import resource
 import shlex
+import socket
 import stat
 import subprocess
 import sys
@@ -34,6 +36,7 @@ CLONE_NEWNS, CLONE_NEWUTS = 0x00020000, 0x04000000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PROT_WRITE, PROT_EXEC, SHM_EXEC = 2, 4, 0o100000
+AF_MAX = 46
 
 # Of whoever starts, reloads and ends the service; and what is said of it above.
 MANAGERS = {"Type", "ExecStart", "ExecReload", "Restart", "RestartSec", "IPAddressDeny"}
@@ -215,8 +218,13 @@ def load(settings, is_on, calls, strict):
         rule("shmat", masked(2, SHM_EXEC))
     if settings.pop("RestrictAddressFamilies", None) != ["AF_UNIX"]:
         sys.exit("sandbox.py: only RestrictAddressFamilies=AF_UNIX is known")
-    family = seccomp.KILL_PROCESS if strict else seccomp.ERRNO(errno.EAFNOSUPPORT)
-    rule("socket", seccomp.Arg(0, seccomp.NE, 1), action=family)
+    gently = seccomp.ERRNO(errno.EAFNOSUPPORT)
+    for family in range(AF_MAX):
+        if family != socket.AF_UNIX:
+            # libibverbs tries netlink first, and reads sysfs without it.
+            kills = strict and family != socket.AF_NETLINK
+            rule("socket", seccomp.Arg(0, seccomp.EQ, family), action=seccomp.KILL_PROCESS if kills else gently)
+    rule("socket", seccomp.Arg(0, seccomp.GE, AF_MAX), action=gently)
     if is_on("RestrictNamespaces"):
         rule("unshare")
         rule("setns")
