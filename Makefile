@@ -79,11 +79,12 @@ test-unit:
 	RUSTFLAGS="--cfg loom" $(CARGO) test -q -p ibv-sa-ledger --release --lib --target-dir target/loom
 
 ##   test-host     C programs under the shim on this host, with the scripted provider; SA notices end to end
-test-host: flavours scripted build/release/ibv-sa
+test-host: flavours scripted build/release/ibv-sa build/release/ibv-sa-bench
 	$(CARGO) test -p ibv-sa-tests
 	testbed/sa/demo.sh >build/demo-sa.txt || { cat build/demo-sa.txt; exit 1; }
 	@echo "ok: the demo's notices came"
 	benches/run.sh --rounds 2 >build/bench.txt
+	benches/notices.sh --rounds 1 >>build/bench.txt
 	@echo "ok: the bench runs (its figures need a quiet machine: make bench)"
 
 ##   test-kernel   unmodified programs on a real kernel, for each tested rdma-core; a kernel's events and the daemon
@@ -95,10 +96,11 @@ test-kernel: build/release/libibv_sa.so.1 build/release/ibv-sa
 
 flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/libibv_sa.so.1
 
-## make bench      measure, side by side with and without the shim
+## make bench      measure: calls, side by side with and without the shim; and notices through the daemon
 bench: setup-test
-	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/release/ibv-sa-bench
 	@benches/run.sh
+	@benches/notices.sh
 
 ## make install    into $(DESTDIR)$(PREFIX); also BINDIR, LIBDIR, INCLUDEDIR, MANDIR, DOCDIR, and BASHCOMPDIR,
 ##                 ZSHCOMPDIR, FISHCOMPDIR for the shells' completions, UNITDIR and TMPFILESDIR for systemd
@@ -190,6 +192,11 @@ build/release/ibv-sa: $(RUST_SOURCES) build/libdir
 	@mkdir -p build/release
 	IBV_SA_LIBDIR=$(LIBDIR) $(CARGO) build -q --release -p ibv-sa-cli
 	strip -o $@ target/release/ibv-sa
+
+build/release/ibv-sa-bench: $(RUST_SOURCES)
+	@mkdir -p build/release
+	$(CARGO) build -q --release -p ibv-sa-bench
+	cp target/release/ibv-sa-bench $@
 
 build/libdir: force
 	@mkdir -p build

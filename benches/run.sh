@@ -128,21 +128,12 @@ sort -k1,1 -k2,2 -k3,3n "$work/times" | awk -v instructions="$work/instructions"
   { times[++count] = $3 }
   END { flush() }' >"$work/results"
 
-machine_cpu=$(awk -F': *' '/^model name|^Model/ { print $2; exit }' /proc/cpuinfo)
-machine_cpus=$(nproc)
-machine_kernel=$(uname -sr)
-machine_libc=$(getconf GNU_LIBC_VERSION)
-machine_rustc=$(rustc --version 2>/dev/null || echo "rustc unknown")
-machine_cc=$("${CC:-cc}" --version | head -1)
+# shellcheck disable=SC2034 # machine.sh reads it
 machine_valgrind=$(valgrind --version)
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$top/Cargo.toml" | head -1)
-date=$(date -u +%Y-%m-%d)
-load=$(cut -d' ' -f1 /proc/loadavg)
-
+# shellcheck source=benches/machine.sh
+. "$here/machine.sh"
+print_machine
 cat <<END
-libibv_sa $version, $date
-${machine_cpu:-unknown CPU}, $machine_cpus CPUs, load $load; $machine_kernel
-$machine_libc; $machine_rustc; $machine_cc; $machine_valgrind
 Best and median of $((batches * rounds)) batches, processes in turn ${variants[*]}; of $((5 * rounds)) runs of /bin/true.
 
 END
@@ -183,14 +174,9 @@ awk -v order="startup ${cases[*]}" -v names_of_variants="${variants[*]}" '
   }' "$work/results"
 
 # ---- JSON
-quoted() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
 if [ -n "$json" ]; then
   {
-    printf '{"schema":"ibv_sa.bench/1","library_version":%s,"date":%s,"load":%s,\n' \
-      "$(quoted "$version")" "$(quoted "$date")" "$load"
-    printf '"machine":{"cpu":%s,"cpus":%s,"kernel":%s,"libc":%s,"rustc":%s,"cc":%s,"valgrind":%s},\n' \
-      "$(quoted "$machine_cpu")" "$machine_cpus" "$(quoted "$machine_kernel")" "$(quoted "$machine_libc")" \
-      "$(quoted "$machine_rustc")" "$(quoted "$machine_cc")" "$(quoted "$machine_valgrind")"
+    printf '{%s,\n' "$(json_machine ibv_sa.bench/1)"
     printf '"rounds":%d,"results":[' "$rounds"
     awk '{ printf "%s\n{\"case\":\"%s\",\"variant\":\"%s\",\"ns_best\":%s,\"ns_median\":%s,\"instructions\":%s}",
            (NR > 1 ? "," : ""), $1, $2, $3, $4, $5 }' "$work/results"

@@ -1,0 +1,68 @@
+#!/bin/bash
+# notices.sh - how long notices take, how many go through the daemon, what registrations cost. `notices.sh --help` says
+# more.
+set -euo pipefail
+export LC_ALL=C
+here=$(dirname "$(readlink -f "$0")")
+top=$(dirname "$here")
+
+usage() {
+  cat <<'END'
+usage: benches/notices.sh [--json FILE] [--shim FILE] [--rounds N]
+
+Measures the daemon's own loop, with an SA in the same process, and programs that get their notices through
+libibv_sa.so.1:
+  * the time from the arrival of a Report to the return of ibv_sa_get_event()
+  * deliveries per second, beside a bare loop that does nothing but send, in turn
+  * memory with 10,000 registrations, and CPU and wake-ups while nothing happens
+Every delivery is checked: one that is lost, doubled or out of its order is an error. Nothing passes or fails by its
+time. Takes about two minutes; progress goes to stderr.
+
+  --json FILE    also write the numbers to FILE, as JSON
+  --shim FILE    the library that the programs have (default: build/release/libibv_sa.so.1)
+  --rounds N     how often each is measured, 1 or more, and for how many seconds nothing happens (default: 20)
+END
+}
+die() { echo "notices.sh: $*" >&2; exit 1; }
+
+json='' shim=$top/build/release/libibv_sa.so.1 rounds=20
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --json | --shim | --rounds) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;&
+    --json) json=$2; shift 2 ;;
+    --shim) shim=$2; shift 2 ;;
+    --rounds) rounds=$2; shift 2 ;;
+    *) die "unknown argument '$1' (see --help)" ;;
+  esac
+done
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds: '$rounds' is not a number of rounds"
+for file in "$shim" "$top/build/release/ibv-sa-bench"; do
+  [ -f "$file" ] || die "there is no $file: run \`make bench\`"
+done
+[ -z "$json" ] || : >>"$json" || die "cannot write $json"
+# What the user has set for other programs must not steer this one.
+unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
+unset "${!IBV_SA_@}"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# A build that goes on meanwhile must not change what is measured.
+cp "$shim" "$work/libibv_sa.so.1"
+cp "$top/build/release/ibv-sa-bench" "$work"
+"${CC:-cc}" -Wall -Wextra -Werror -O2 -g -std=gnu11 -I "$top/include" -o "$work/notices" "$here/notices.c" \
+  -L "$work" -l:libibv_sa.so.1
+LD_LIBRARY_PATH=$work "$work/ibv-sa-bench" --client "$work/notices" --rounds "$rounds" --json "$work/results" \
+  >"$work/tables"
+
+# shellcheck source=benches/machine.sh
+. "$here/machine.sh"
+print_machine
+echo "Best and median of $rounds rounds."
+echo
+cat "$work/tables"
+if [ -n "$json" ]; then
+  printf '{%s,\n"rounds":%d,"results":%s}\n' "$(json_machine ibv_sa.bench-notices/1)" "$rounds" \
+    "$(cat "$work/results")" >"$json"
+  echo "bench: wrote $json" >&2
+fi
