@@ -53,7 +53,7 @@ impl Bare {
         let source = rustix::io::fcntl_dupfd_cloexec(&reports, 0)?;
         let (tell, told) = channel();
         let (ready, is_ready) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("bare".into()).spawn(move || {
             tell.send(gettid().as_raw_nonzero().get())?;
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let accept = |_| -> Outcome<Socket> {
@@ -62,7 +62,7 @@ impl Bare {
             let sockets = (0..load.clients).map(accept).collect::<Outcome<Vec<Socket>>>()?;
             ready.send(())?;
             run(&load, &source, sockets)
-        });
+        })?;
         Ok((Bare { reports, thread, tid: told.recv()? }, is_ready))
     }
 

@@ -50,10 +50,10 @@ impl Host {
         let daemon = Daemon::new(config(directory.path().join("sa.sock"), &sa, false))?;
         let stopper = daemon.stopper();
         let (tell, told) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("daemon".into()).spawn(move || {
             let _ = tell.send(gettid().as_raw_nonzero().get());
             daemon.run()
-        });
+        })?;
         Ok(Host { sa, directory, stopper, thread: Some(thread), tid: told.recv()? })
     }
 
