@@ -2,7 +2,7 @@
 //! with the packet made beforehand. No books, no queues, no filters.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use ibv_sa_wire::mad::Notice;
@@ -35,9 +35,11 @@ struct Socket {
     full: bool,
 }
 
-/// The loop in a thread, which ends once all is out.
+/// The loop in a thread.
 pub struct Bare {
     reports: OwnedFd,
+    /// The thread stays, with what it has used, as long as this does.
+    stay: Sender<()>,
     thread: JoinHandle<Outcome<()>>,
     tid: i32,
 }
@@ -53,6 +55,7 @@ impl Bare {
         let source = rustix::io::fcntl_dupfd_cloexec(&reports, 0)?;
         let (tell, told) = channel();
         let (ready, is_ready) = channel();
+        let (stay, end) = channel();
         let thread = std::thread::Builder::new().name("bare".into()).spawn(move || {
             tell.send(gettid().as_raw_nonzero().get())?;
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -61,9 +64,11 @@ impl Bare {
             };
             let sockets = (0..load.clients).map(accept).collect::<Outcome<Vec<Socket>>>()?;
             ready.send(())?;
-            run(&load, &source, sockets)
+            run(&load, &source, sockets)?;
+            let _ = end.recv();
+            Ok(())
         })?;
-        Ok((Bare { reports, thread, tid: told.recv()? }, is_ready))
+        Ok((Bare { reports, stay, thread, tid: told.recv()? }, is_ready))
     }
 
     /// One more report.
@@ -79,6 +84,7 @@ impl Bare {
 
     /// Waits for its end, which comes when all readers have gone.
     pub fn finish(self) -> Outcome<()> {
+        drop(self.stay);
         self.thread.join().map_err(|_| Fault::from("the bare loop has panicked"))?
     }
 }

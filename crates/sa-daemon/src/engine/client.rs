@@ -1,6 +1,6 @@
 //! Connected programs and what each user has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ibv_sa_wire::Filter;
 
@@ -80,9 +80,9 @@ pub struct Usage {
     pub queued: usize,
 }
 
-/// What all users have. A user with nothing is not in it.
+/// What all users have. A user with nothing is not in it. They are few, and looked up for each notice.
 #[derive(Default)]
-pub struct Users(HashMap<u32, Usage>);
+pub struct Users(BTreeMap<u32, Usage>);
 
 impl Users {
     /// What this user has.

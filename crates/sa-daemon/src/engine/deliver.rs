@@ -77,6 +77,9 @@ impl Engine {
             registration.sequence += 1;
             let uid = client.peer.uid;
             let room = self.users.get(uid).queued < client.limits.queued;
+            if client.queue.is_empty() {
+                self.actions.push(Action::Wake { client: registration.client });
+            }
             if client.queue.push_notice(registration.name, registration.sequence, &delivery, room) {
                 self.users.change(uid, |usage| usage.queued += 1);
                 self.counters.delivered += 1;
@@ -91,7 +94,6 @@ impl Engine {
                     )
                 });
             }
-            self.actions.push(Action::Wake { client: registration.client });
         }
         if !wanted {
             self.counters.notices_unwanted += 1;

@@ -66,6 +66,11 @@ impl<R> Queue<R> {
         Queue { items, base: 0, tails, notices: 0, replies: 0, capacity, lost: 0 }
     }
 
+    /// Nothing waits, so that nobody may be about to bring it out.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// Answers that wait; the server stops reading from a client that lets them pile up.
     pub fn replies(&self) -> usize {
         self.replies
@@ -91,7 +96,9 @@ impl<R> Queue<R> {
     pub fn push_notice(&mut self, id: u64, sequence: u64, delivery: &Arc<Delivery>, room: bool) -> bool {
         if room && self.notices < self.capacity {
             self.notices += 1;
-            self.tails.remove(&id);
+            if !self.tails.is_empty() {
+                self.tails.remove(&id);
+            }
             self.items.push_back(Item::Notice { id, sequence, delivery: delivery.clone() });
             return true;
         }

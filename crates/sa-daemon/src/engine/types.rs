@@ -198,7 +198,7 @@ pub enum Action {
         /// How long an answer may take, in milliseconds; 0 if none will come.
         answer_within: u32,
     },
-    /// The client's queue is not empty any more: see `Engine::outgoing`.
+    /// The client's queue is not empty any more: see `Engine::outgoing`. Not said again until it was empty.
     Wake {
         /// Whose.
         client: ClientId,

@@ -154,14 +154,15 @@ impl Connection {
 
     /// Brings out what waits, as far as the socket takes it and others do not wait too long.
     pub fn write(&mut self, id: ClientId, driver: &mut Driver, answers: &mut Answers) -> Result<Room, Why> {
+        let mut packet = [0; MAX_PACKET];
         for _ in 0..TURN {
             let sent = match driver.engine.outgoing(id) {
                 None => return Ok(Room::Done),
                 Some(Outgoing::Reply(Reply::Status { query })) => {
                     let query = *query;
-                    self.write_status(query, driver, answers)
+                    self.write_status(query, &mut packet, driver, answers)
                 }
-                Some(item) => send(&self.fd, &message(item)).map(|()| true),
+                Some(item) => send_in(&mut packet, &self.fd, &message(item)).map(|()| true),
             };
             match sent {
                 Ok(true) => driver.engine.sent(id),
@@ -176,6 +177,7 @@ impl Connection {
     fn write_status(
         &mut self,
         query: u32,
+        packet: &mut [u8; MAX_PACKET],
         driver: &Driver,
         answers: &mut Answers,
     ) -> rustix::io::Result<bool> {
@@ -183,7 +185,7 @@ impl Connection {
             self.answer.get_or_insert_with(|| (answers.answer(now(), || driver.engine.status()), 0));
         let mut is_last = true;
         if let Some(chunk) = status_chunks(query, answer).nth(*done) {
-            send(&self.fd, &ServerMessage::StatusChunk(chunk))?;
+            send_in(packet, &self.fd, &ServerMessage::StatusChunk(chunk))?;
             *done += 1;
             is_last = chunk.is_last();
         }
@@ -229,8 +231,16 @@ fn message(item: &Outgoing) -> ServerMessage<'static> {
 
 /// One packet.
 pub fn send(fd: &OwnedFd, message: &ServerMessage<'_>) -> rustix::io::Result<()> {
-    let mut packet = [0; MAX_PACKET];
-    let length = message.encode(&mut packet);
+    send_in(&mut [0; MAX_PACKET], fd, message)
+}
+
+/// One packet, made in this room: many that follow one another need it only once.
+fn send_in(
+    packet: &mut [u8; MAX_PACKET],
+    fd: &OwnedFd,
+    message: &ServerMessage<'_>,
+) -> rustix::io::Result<()> {
+    let length = message.encode(packet);
     rustix::net::send(fd, &packet[..length], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(|_| ())
 }
 

@@ -1,9 +1,10 @@
 //! What one program may cost all the others: steps, not seconds.
 
+use ibv_sa_wire::mad::GSI_QPN;
 use ibv_sa_wire::{Filter, Trap};
 
 use super::world::{Told::*, *};
-use crate::engine::{Settings, work};
+use crate::engine::{Action, Address, Event, Settings, work};
 use crate::transport::embedded::Mood;
 
 /// All that one user may have.
@@ -60,4 +61,23 @@ fn what_is_over_the_limit_is_known_before_anything_is_looked_for() {
     assert_eq!(refusal(&world, 3), Some(-libc::EBUSY));
     world.register(1, 3, filter(3), false);
     assert_eq!(world.told(1).last(), Some(&Registered(3, -libc::EBUSY)));
+}
+
+#[test]
+fn who_has_something_to_read_is_woken_once() {
+    let mut world = World::new();
+    world.connect(1, 1000);
+    (1..=100).for_each(|id| world.register(1, id, Filter::trap(Trap(64)), false));
+    let wakes = |world: &mut World, last| {
+        let reports = world.sa.happen(&about(Trap(64), last));
+        let from = Address { lid: world.state.sm_lid, qpn: GSI_QPN, sl: 0, pkey_index: 0 };
+        let mad = reports.first().expect("one").1.as_bytes().to_vec();
+        let actions = world.engine.handle(world.now, Event::Mad { port: world.open[0], from, mad });
+        actions.iter().filter(|action| matches!(action, Action::Wake { .. })).count()
+    };
+    // The socket of one that does not read is full: there is no use in trying it again with each notice.
+    assert_eq!((wakes(&mut world, 1), wakes(&mut world, 2)), (1, 0));
+    world.read(1);
+    assert_eq!(world.told(1).iter().filter(|told| matches!(told, Notice(..))).count(), 200);
+    assert_eq!(wakes(&mut world, 3), 1);
 }
