@@ -37,6 +37,10 @@ pub(crate) struct Channel {
     /// Events that nobody has got.
     pub(crate) first_event: u32,
     pub(crate) last_event: u32,
+    /// The eventfd says that there are some.
+    pub(crate) shown: bool,
+    /// A get is looking for one, and shows what it leaves.
+    pub(crate) getting: bool,
     /// Events that were got and are not acknowledged.
     pub(crate) open: u32,
     pub(crate) readers: Readers,
@@ -45,6 +49,15 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
+    /// Brings the eventfd in line with the queue.
+    pub(crate) fn show(&mut self) {
+        let any = self.first_event != NONE;
+        if self.closing || std::mem::replace(&mut self.shown, any) == any {
+            return;
+        }
+        if any { sys::raise(self.wake) } else { _ = sys::lower(self.wake) }
+    }
+
     /// Makes the descriptor readable after so many milliseconds; 0: not any more.
     pub(crate) fn wake_in(&mut self, milliseconds: u32) {
         self.timed = milliseconds != 0;
@@ -163,6 +176,8 @@ fn made() -> Result<*mut ibv_sa_event_channel, c_int> {
             first_id: NONE,
             first_event: NONE,
             last_event: NONE,
+            shown: false,
+            getting: false,
             open: 0,
             readers: Readers::new(),
             changes: AtomicU32::new(0),

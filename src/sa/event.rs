@@ -11,7 +11,7 @@ use crate::sa::channel;
 use crate::sa::process::{self, Kind, Tables};
 use crate::sa::table::{Found, NONE};
 use crate::sa::types::*;
-use crate::sa::{answer, sys, text, wait};
+use crate::sa::{answer, text, wait};
 
 /// Room for the attribute, aligned as MAD attributes are (the attribute offset counts in eights, IBA 13.6.2).
 #[repr(C, align(8))]
@@ -153,13 +153,15 @@ fn queue(
     let last = std::mem::replace(&mut of.last_event, index);
     if last == NONE {
         of.first_event = index;
-        sys::raise(of.wake);
+        if !of.getting {
+            of.show();
+        }
     } else {
         tables.events.get_mut(last).next = index;
     }
 }
 
-/// Takes the first event out of a channel's queue.
+/// Takes the first event out of a channel's queue, for a get.
 pub(crate) fn take(tables: &mut Tables, channel: u32) -> Option<u32> {
     let of = tables.channels.get_mut(channel);
     let index = of.first_event;
@@ -169,7 +171,6 @@ pub(crate) fn take(tables: &mut Tables, channel: u32) -> Option<u32> {
     of.first_event = tables.events.get(index).next;
     if of.first_event == NONE {
         of.last_event = NONE;
-        sys::lower(of.wake);
     }
     Some(index)
 }
@@ -193,9 +194,6 @@ pub(crate) fn drop_queued(tables: &mut Tables, channel: u32, which: &dyn Fn(&Eve
         tables.events.remove(current);
     }
     let of = tables.channels.get_mut(channel);
-    let had = of.last_event != NONE;
     of.last_event = last;
-    if had && last == NONE && !of.closing {
-        sys::lower(of.wake);
-    }
+    of.show();
 }

@@ -4,7 +4,7 @@ use crate::abi::c_int;
 use crate::boundary::set_errno;
 use crate::clock;
 use crate::sa::channel::{Reader, find};
-use crate::sa::process::{self, Kind};
+use crate::sa::process::{self, Kind, Process, Tables};
 use crate::sa::table::NONE;
 use crate::sa::types::{ibv_sa_event, ibv_sa_event_channel};
 use crate::sa::{connection, contained, event, receive, sys};
@@ -70,16 +70,13 @@ extern "C" fn look(address: usize, reader: &mut Reader) -> Look {
             if channel.closing {
                 return Err(libc::EBADF);
             }
-            if channel.first_event == NONE {
-                connection::reconnect(process, tables, index);
-                if tables.channels.get(index).link.full {
-                    connection::flush(tables, index);
-                }
-                receive::until_event(tables, index)?;
-            }
-            let taken = event::take(tables, index);
+            // Most often one is read and taken in one: then no other thread need be woken, nor the eventfd touched.
+            channel.getting = true;
+            let taken = next(process, tables, index);
             let channel = tables.channels.get_mut(index);
-            let Some(taken) = taken else {
+            channel.getting = false;
+            channel.show();
+            let Some(taken) = taken? else {
                 if sys::flags(channel.fd)? & libc::O_NONBLOCK != 0 {
                     return Err(libc::EAGAIN);
                 }
@@ -97,6 +94,18 @@ extern "C" fn look(address: usize, reader: &mut Reader) -> Look {
         })
     });
     found.unwrap_or_else(|errno| Look { event: std::ptr::null_mut(), fd: -1, errno })
+}
+
+/// The next event, from the queue or else from the daemon.
+fn next(process: &'static Process, tables: &mut Tables, index: u32) -> Result<Option<u32>, c_int> {
+    if tables.channels.get(index).first_event == NONE {
+        connection::reconnect(process, tables, index);
+        if tables.channels.get(index).link.full {
+            connection::flush(tables, index);
+        }
+        receive::until_event(tables, index)?;
+    }
+    Ok(event::take(tables, index))
 }
 
 /// The wait has failed: this thread waits no more. -1 with errno as it is.

@@ -84,14 +84,11 @@ fn arguments(words: &[&str]) -> Outcome<Arguments> {
 fn measure(arguments: &Arguments) -> Outcome<()> {
     let rounds = arguments.rounds;
     let latency = latency::measure(&arguments.client, rounds)?;
+    print!("{}", results::latency(&latency));
     let throughput = throughput::measure(rounds)?;
+    print!("{}", results::throughput(&throughput));
     let standing = standing::measure(Duration::from_secs(rounds as u64))?;
-    print!(
-        "{}{}{}",
-        results::latency(&latency),
-        results::throughput(&throughput),
-        results::standing(&standing)
-    );
+    print!("{}", results::standing(&standing));
     if let Some(file) = &arguments.json {
         let all = json!({
             "latency": latency.iter().map(results::latency_json).collect::<Vec<_>>(),
