@@ -98,7 +98,8 @@ flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/li
 
 ## make bench      measure: calls, side by side with and without the shim; and notices through the daemon
 bench: setup-test
-	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/release/ibv-sa-bench
+	@$(MAKE) --no-print-directory build/release/libibv_sa.so.1 build/release/ibv-sa \
+	  build/release/ibv-sa-bench
 	@benches/run.sh
 	@benches/notices.sh
 

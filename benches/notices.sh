@@ -15,6 +15,7 @@ libibv_sa.so.1:
   * the time from the arrival of a Report to the return of ibv_sa_get_event()
   * deliveries per second, beside a bare loop that does nothing but send, in turn
   * memory with 10,000 registrations, and CPU and wake-ups while nothing happens
+  * CPU and wake-ups of `ibv-sa daemon` while nothing happens, with an OpenSM on a simulated fabric (benches/idle.sh)
 Every delivery is checked: one that is lost, doubled or out of its order is an error. Nothing passes or fails by its
 time. Takes about two minutes; progress goes to stderr.
 
@@ -37,7 +38,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds: '$rounds' is not a number of rounds"
-for file in "$shim" "$top/build/release/ibv-sa-bench"; do
+for file in "$shim" "$top/build/release/ibv-sa-bench" "$top/build/release/ibv-sa"; do
   [ -f "$file" ] || die "there is no $file: run \`make bench\`"
 done
 [ -z "$json" ] || : >>"$json" || die "cannot write $json"
@@ -54,6 +55,8 @@ cp "$top/build/release/ibv-sa-bench" "$work"
   -L "$work" -l:libibv_sa.so.1
 LD_LIBRARY_PATH=$work "$work/ibv-sa-bench" --client "$work/notices" --rounds "$rounds" --json "$work/results" \
   >"$work/tables"
+echo "bench: the daemon with an OpenSM; idle for $rounds s" >&2
+idle=$("$here/idle.sh" "$rounds" 2>"$work/idle.log") || { cat "$work/idle.log" >&2; die "idle.sh failed (above)"; }
 
 # shellcheck source=benches/machine.sh
 . "$here/machine.sh"
@@ -61,8 +64,10 @@ print_machine
 echo "Best and median of $rounds rounds."
 echo
 cat "$work/tables"
+awk -v seconds="$rounds" '{ printf "a port of libibumad, OpenSM on a simulated fabric %41d s %8.0f %9d\n", seconds, $1 / 1000, $2 }' <<<"$idle"
 if [ -n "$json" ]; then
-  printf '{%s,\n"rounds":%d,"results":%s}\n' "$(json_machine ibv_sa.bench-notices/1)" "$rounds" \
-    "$(cat "$work/results")" >"$json"
+  printf '{%s,\n"rounds":%d,"idle_with_opensm":{"idle_s":%d,"idle_cpu_ns":%d,"idle_wakes":%d},\n"results":%s}\n' \
+    "$(json_machine ibv_sa.bench-notices/1)" "$rounds" "$rounds" "${idle% *}" "${idle#* }" "$(cat "$work/results")" \
+    >"$json"
   echo "bench: wrote $json" >&2
 fi

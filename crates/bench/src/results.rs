@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::latency::Latency;
-use crate::standing::Standing;
+use crate::standing::{Idle, Standing};
 use crate::throughput::{Taken, Throughput};
 
 /// Best and median.
@@ -140,16 +140,17 @@ pub fn standing(all: &[Standing]) -> String {
     );
     for one in all {
         let name = format!("{} registrations of {} programs, {}", one.registrations, one.clients, one.what);
-        let _ = writeln!(
+        let _ = write!(
             text,
-            "{name:<49} {:>7.1} MB {:>5.1} MB {:>11} {:>8} s {:>8.0} {:>9}",
+            "{name:<49} {:>7.1} MB {:>5.1} MB {:>11}",
             one.memory[0] as f64 / 1024.0,
             one.memory[1] as f64 / 1024.0,
-            bytes_each(one),
-            one.idle,
-            one.cpu as f64 / 1000.0,
-            one.wakes
+            bytes_each(one)
         );
+        if let Some(Idle { time, cpu, wakes }) = &one.idle {
+            let _ = write!(text, " {time:>8} s {:>8.0} {wakes:>9}", *cpu as f64 / 1000.0);
+        }
+        text.push('\n');
     }
     text
 }
@@ -167,8 +168,8 @@ pub fn standing_json(one: &Standing) -> Value {
         "rss_kib_without": one.memory[0],
         "rss_kib": one.memory[1],
         "bytes_each": bytes_each(one),
-        "idle_s": one.idle,
-        "idle_cpu_ns": one.cpu,
-        "idle_wakes": one.wakes,
+        "idle_s": one.idle.as_ref().map(|idle| idle.time),
+        "idle_cpu_ns": one.idle.as_ref().map(|idle| idle.cpu),
+        "idle_wakes": one.idle.as_ref().map(|idle| idle.wakes),
     })
 }
