@@ -41,6 +41,9 @@ done
 for file in "$shim" "$top/build/release/ibv-sa-bench" "$top/build/release/ibv-sa"; do
   [ -f "$file" ] || die "there is no $file: run \`make bench\`"
 done
+for tool in "${CC:-cc}" setpriv python3; do
+  command -v "$tool" >/dev/null || die "$tool is missing: run \`make setup\` (as root) or install it"
+done
 [ -z "$json" ] || : >>"$json" || die "cannot write $json"
 # What the user has set for other programs must not steer this one.
 unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
@@ -53,10 +56,12 @@ cp "$shim" "$work/libibv_sa.so.1"
 cp "$top/build/release/ibv-sa-bench" "$work"
 "${CC:-cc}" -Wall -Wextra -Werror -O2 -g -std=gnu11 -I "$top/include" -o "$work/notices" "$here/notices.c" \
   -L "$work" -l:libibv_sa.so.1
-LD_LIBRARY_PATH=$work "$work/ibv-sa-bench" --client "$work/notices" --rounds "$rounds" --json "$work/results" \
-  >"$work/tables"
+# Whatever is started here ends with this script.
+LD_LIBRARY_PATH=$work setpriv --pdeathsig KILL "$work/ibv-sa-bench" --client "$work/notices" --rounds "$rounds" \
+  --json "$work/results" >"$work/tables"
 echo "bench: the daemon with an OpenSM; idle for $rounds s" >&2
-idle=$("$here/idle.sh" "$rounds" 2>"$work/idle.log") || { cat "$work/idle.log" >&2; die "idle.sh failed (above)"; }
+idle=$(setpriv --pdeathsig KILL "$here/idle.sh" "$rounds" 2>"$work/idle.log") ||
+  { cat "$work/idle.log" >&2; die "idle.sh failed (above)"; }
 
 # shellcheck source=benches/machine.sh
 . "$here/machine.sh"

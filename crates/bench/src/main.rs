@@ -30,7 +30,7 @@ type Fault = Box<dyn Error + Send + Sync>;
 type Outcome<T> = Result<T, Fault>;
 
 /// What has to come may take this long, on whatever machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(30);
 
 struct Arguments {
     /// The program that gets its notices through libibv_sa: `benches/notices.c`.

@@ -49,10 +49,8 @@ pub fn measure(idle: Duration) -> Outcome<Vec<Standing>> {
 }
 
 fn one(what: &'static str, idle: Option<Duration>) -> Outcome<Standing> {
-    say(&format!(
-        "{REGISTRATIONS} registrations, {what}; idle for {} s",
-        idle.map_or(0, |idle| idle.as_secs())
-    ));
+    let and_idle = idle.map_or(String::new(), |time| format!("; idle for {} s", time.as_secs()));
+    say(&format!("{REGISTRATIONS} registrations, {what}{and_idle}"));
     let directory = tempfile::tempdir()?;
     let socket = directory.path().join("sa.sock");
     let daemon = Process::start(&socket)?;

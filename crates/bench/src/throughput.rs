@@ -12,7 +12,7 @@ use crate::{Fault, LIMIT, Outcome, say};
 /// Programs and registrations of each.
 const CASES: [(usize, usize); 4] = [(1, 1000), (10, 100), (100, 10), (100, 1)];
 /// Notices of a round.
-const DELIVERIES: usize = 200_000;
+const DELIVERIES: usize = 100_000;
 /// Notices of a chunk: for one program, so that three chunks fit into its queue in the daemon, and for all.
 const CHUNK_OF_ONE: usize = 2000;
 const CHUNK: usize = 20_000;
