@@ -156,7 +156,7 @@ impl Worker {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
-            let wait = interval.saturating_sub(last.elapsed()).min(WAIT).as_millis().max(1) as u32;
+            let wait = interval.saturating_sub(last.elapsed()).min(WAIT).as_millis() as u32 + 1;
             match self.library.receive(handle, packet.as_mut_bytes(), wait) {
                 Ok(None) => {}
                 Ok(Some(length)) => self.received(packet.as_bytes(), length),
