@@ -92,7 +92,6 @@ pub struct Filter {
 
 /// A filter that nothing can match, which must be a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum FilterError {
     /// The range has no LID.
     EmptyLids(LidRange),

@@ -1,32 +1,13 @@
 //! Every captured MAD, one by one: what it says, and that it is made again byte for byte.
 //!
-//! The captures are whole MADs exchanged with OpenSM 3.3.23 on a simulated fabric, as a transport hands them over:
-//! 256 bytes. Bytes that nobody defines are listed in [`Case::undefined`] and nowhere else.
+//! Bytes that nobody defines are listed in [`Case::undefined`] and nowhere else.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
+use ibv_sa_samples::captures;
 use ibv_sa_wire::mad::*;
 use ibv_sa_wire::{Gid, Guid, LID_ANY};
 use zerocopy::{FromBytes, IntoBytes};
 
 type Mad = [u8; MAD_SIZE];
-
-fn captures() -> BTreeMap<String, Mad> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mads");
-    let mut all = BTreeMap::new();
-    for file in std::fs::read_dir(dir).unwrap() {
-        let path = file.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let bytes: Vec<u8> = text
-            .lines()
-            .flat_map(|line| line.split_once(':').unwrap().1.split_whitespace())
-            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-            .collect();
-        all.insert(path.file_stem().unwrap().to_str().unwrap().into(), bytes.try_into().unwrap());
-    }
-    all
-}
 
 fn gid(text: &str) -> Gid {
     text.parse().unwrap()

@@ -17,7 +17,6 @@ pub fn tid_low(tid: u64) -> u32 {
 
 /// Bytes that are no MAD of the SA, or one that says less than its attribute has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum MadError {
     /// Shorter than its headers or its attribute.
     Short {

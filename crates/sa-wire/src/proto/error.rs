@@ -7,7 +7,6 @@ use crate::filter::FilterError;
 
 /// Why a packet is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ProtoError {
     /// Shorter than a header or than its message.
     Short {
