@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use ibv_sa_wire::proto::{
-    ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, NoticeEvent, Overflow, Refused, Register, Registered,
-    ServerMessage, StatusChange, Unregistered, VERSION, Welcome, status_chunks,
+    ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, NoticeEvent, Overflow, ProtoError, Refused, Register,
+    Registered, ServerMessage, StatusChange, Unregistered, VERSION, Welcome, status_chunks,
 };
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -40,8 +40,28 @@ pub enum Why {
     Closed,
     /// The other side speaks other versions: which.
     Version(String),
-    /// What came in was no message, or not at its time: what was wrong.
-    Protocol(String),
+    /// What came in was no message, or not at its time.
+    Protocol(Breach),
+}
+
+/// What no program may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Breach {
+    /// A packet longer than any message.
+    #[error("a packet of {0} bytes")]
+    Long(usize),
+    /// No message.
+    #[error(transparent)]
+    NoMessage(ProtoError),
+    /// A Hello after the first.
+    #[error("a second Hello")]
+    SecondHello,
+    /// A request in its place.
+    #[error("a request before its Hello")]
+    BeforeHello,
+    /// A query whose answer would stand behind another's.
+    #[error("a StatusQuery before the answer to the last")]
+    QueryTooSoon,
 }
 
 /// One program's connection.
@@ -88,9 +108,10 @@ impl Connection {
                     Err(_) => return Err(Why::Closed),
                 };
             let Some(packet) = packet.get(..length) else {
-                return Err(Why::Protocol(format!("a packet of {length} bytes")));
+                return Err(Why::Protocol(Breach::Long(length)));
             };
-            let message = ClientMessage::decode(packet).map_err(|error| Why::Protocol(error.to_string()))?;
+            let message =
+                ClientMessage::decode(packet).map_err(|error| Why::Protocol(Breach::NoMessage(error)))?;
             self.message(id, message, driver, instance)?;
         }
         Ok(())
@@ -103,14 +124,14 @@ impl Connection {
         driver: &mut Driver,
         instance: u64,
     ) -> Result<(), Why> {
-        let untimely = |what: &str| Err(Why::Protocol(what.into()));
+        let untimely = |breach| Err(Why::Protocol(breach));
         let request = match (message, self.greeted) {
             (ClientMessage::Hello(hello), false) => {
                 let Some(limits) = driver.engine.limits(client) else { return Err(Why::Closed) };
                 return self.greet(hello, instance, limits);
             }
-            (ClientMessage::Hello(_), true) => return untimely("a second Hello"),
-            (_, false) => return untimely("a request before its Hello"),
+            (ClientMessage::Hello(_), true) => return untimely(Breach::SecondHello),
+            (_, false) => return untimely(Breach::BeforeHello),
             (ClientMessage::Register(register), true) => {
                 // Looking for a port is work, and not done for what is refused anyway.
                 let port = match driver.engine.refusal(client, register.id) {
@@ -122,7 +143,7 @@ impl Connection {
             }
             (ClientMessage::Unregister(unregister), true) => Request::Unregister { id: unregister.id },
             (ClientMessage::StatusQuery(_), true) if self.asked => {
-                return untimely("a StatusQuery before the answer to the last");
+                return untimely(Breach::QueryTooSoon);
             }
             (ClientMessage::StatusQuery(query), true) => {
                 self.asked = true;

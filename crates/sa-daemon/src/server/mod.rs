@@ -9,6 +9,8 @@ mod signals;
 mod socket;
 mod status;
 mod sys;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -334,9 +336,9 @@ impl Daemon {
             match why {
                 Why::Closed => {}
                 Why::Version(text) => self.warn("version", format!("{who} refused: {text}")),
-                Why::Protocol(text) => {
+                Why::Protocol(breach) => {
                     self.answers.protocol_errors += 1;
-                    self.warn("protocol", format!("{who} was closed for what it sent: {text}"));
+                    self.warn("protocol", format!("{who} was closed for what it sent: {breach}"));
                 }
             }
             self.close(id);
