@@ -183,6 +183,15 @@ impl Embedded {
         }
     }
 
+    /// A MAD of anybody's arrives at each open port.
+    pub fn arrive(&self, from: Address, mad: &[u8]) {
+        let shared = self.lock();
+        let Some(sink) = &shared.sink else { return };
+        for port in shared.open.keys() {
+            sink.report(Event::Mad { port: *port, from, mad: mad.to_vec() });
+        }
+    }
+
     /// Looks at the SA, or changes its mood.
     pub fn with_sa<T>(&self, look: impl FnOnce(&mut Sa) -> T) -> T {
         look(&mut self.lock().sa)

@@ -6,4 +6,5 @@ mod faults;
 mod leases;
 mod limits;
 mod properties;
+mod strangers;
 mod world;
