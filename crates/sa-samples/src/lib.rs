@@ -3,6 +3,7 @@
 //! * [`captures`], [`messages`]: samples that are valid.
 //! * [`mutate`]: the same, spoilt; by a seed, so that a failure comes again.
 //! * [`sessions`]: what a program sends from its Hello on, and what a daemon must make of it.
+//! * [`steps`]: what several strangers do, as bytes.
 //! * [`holds`]: what is true of all bytes.
 //!
 //! The tests of the crates use it, and the fuzz targets in `fuzz/`, whose first inputs are these samples.
@@ -14,6 +15,7 @@ pub mod holds;
 pub mod messages;
 pub mod mutate;
 pub mod sessions;
+pub mod steps;
 
 pub use captures::captures;
 pub use mutate::Random;

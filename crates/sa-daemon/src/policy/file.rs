@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 
 use super::names::{Names, SystemNames};
-use super::problem::Problem;
+use super::problem::{Mistake, Problem};
 use super::rules::Rules;
 use crate::engine::{DefaultPolicy, Policy};
 
@@ -86,7 +86,7 @@ impl PolicyFile {
         let text = String::from_utf8(text).map_err(|error| {
             let good = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes());
-            broken(vec![Problem::at(&text, good, "no UTF-8 text; save the file as UTF-8")])
+            broken(vec![Problem::at(&text, good, Mistake::Encoding, "no UTF-8 text; save the file as UTF-8")])
         })?;
         let names: &dyn Names = &SystemNames;
         let rules = Rules::parse(&text, names).map_err(broken)?;

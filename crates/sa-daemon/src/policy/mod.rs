@@ -17,5 +17,5 @@ mod traps;
 
 pub use file::{DEFAULT, Error, PolicyFile};
 pub use names::{Names, SystemNames};
-pub use problem::Problem;
+pub use problem::{Mistake, Problem};
 pub use rules::Rules;

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::names::Names;
-use super::problem::{Problem, shown};
+use super::problem::{Mistake, Problem, place, shown};
 use super::rules::{Decision, LimitChanges, Named, Override, Ports, Rule, Rules, Who};
 use super::traps::{SECURITY, Traps};
 
@@ -36,7 +36,7 @@ impl Rules {
                 let offset = error.span().map_or(text.len(), |span| span.start);
                 // Some of its messages have a second line with what was expected.
                 let message = error.message().lines().collect::<Vec<_>>().join("; ");
-                reader.problem(offset, format!("no TOML: {message}"));
+                reader.problem(offset, Mistake::Toml, format!("no TOML: {message}"));
             }
             // What comes after the first one of a line is often its consequence.
             reader.problems.sort();
@@ -61,8 +61,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn problem(&mut self, offset: usize, text: impl Into<String>) {
-        self.problems.push(Problem::at(self.text, offset, text));
+    fn problem(&mut self, offset: usize, mistake: Mistake, text: impl Into<String>) {
+        self.problems.push(Problem::at(self.text, offset, mistake, text));
     }
 
     /// As it stands in the file.
@@ -72,18 +72,18 @@ impl Reader<'_> {
     }
 
     /// "KEY = VALUE: WHAT".
-    fn wrong(&mut self, key: &Key<'_>, value: &Value<'_>, what: &str) {
+    fn wrong(&mut self, mistake: Mistake, key: &Key<'_>, value: &Value<'_>, what: &str) {
         let text = format!("{} = {}: {what}", shown(key.get_ref()), self.shown(value.span()));
-        self.problem(value.span().start, text);
+        self.problem(value.span().start, mistake, text);
     }
 
     fn unknown(&mut self, key: &Key<'_>, known: &str) {
         let text = format!("unknown key \"{}\"; {known}", shown(key.get_ref()));
-        self.problem(key.span().start, text);
+        self.problem(key.span().start, Mistake::UnknownKey, text);
     }
 
     fn line(&self, offset: usize) -> usize {
-        Problem::at(self.text, offset, "").line
+        place(self.text, offset).0
     }
 
     fn policy(&mut self, document: &DeTable<'_>) -> Rules {
@@ -92,7 +92,12 @@ impl Reader<'_> {
             match &**key.get_ref() {
                 "limits" => match value.get_ref().as_table() {
                     Some(table) => rules.limits = self.limits(table),
-                    None => self.wrong(key, value, "no table; write [limits] and its lines below"),
+                    None => self.wrong(
+                        Mistake::NoTable,
+                        key,
+                        value,
+                        "no table; write [limits] and its lines below",
+                    ),
                 },
                 "rule" => {
                     let tables = self.tables(key, value);
@@ -113,14 +118,14 @@ impl Reader<'_> {
         let what = format!("no list of tables; write [[{0}]] before each {0}", key.get_ref());
         let Some(array) = value.get_ref().as_array() else {
             let text = format!("[{}]: {what}", key.get_ref());
-            self.problem(key.span().start, text);
+            self.problem(key.span().start, Mistake::NoTables, text);
             return Vec::new();
         };
         let mut tables = Vec::new();
         for one in array.iter() {
             match one.get_ref().as_table() {
                 Some(table) => tables.push((one.span().start, table)),
-                None => self.wrong(key, one, &what),
+                None => self.wrong(Mistake::NoTables, key, one, &what),
             }
         }
         tables
@@ -147,7 +152,7 @@ impl Reader<'_> {
         let limit = limit.filter(|limit| (1..=most).contains(limit));
         if limit.is_none() {
             let instead = if number == Some(0) { instead } else { "" };
-            self.wrong(key, value, &format!("no number from 1 to {most}{instead}"));
+            self.wrong(Mistake::Limit, key, value, &format!("no number from 1 to {most}{instead}"));
         }
         match name {
             "connections" => limits.clients = limit,
@@ -170,10 +175,18 @@ impl Reader<'_> {
         }
         if self.problems.len() == before {
             if one.who.is_everybody() {
-                self.problem(at, "an override for nobody; add users or groups, or write it under [limits]");
+                self.problem(
+                    at,
+                    Mistake::OverrideForNobody,
+                    "an override for nobody; add users or groups, or write it under [limits]",
+                );
             }
             if one.limits == LimitChanges::default() {
-                self.problem(at, "an override without a limit; add one, such as connections = 16");
+                self.problem(
+                    at,
+                    Mistake::OverrideWithoutLimit,
+                    "an override without a limit; add one, such as connections = 16",
+                );
             }
         }
         one
@@ -190,7 +203,7 @@ impl Reader<'_> {
                     match value.get_ref().as_str() {
                         Some("allow") => rule.decision = Decision::Allow,
                         Some("deny") => rule.decision = Decision::Deny,
-                        _ => self.wrong(key, value, "neither \"allow\" nor \"deny\""),
+                        _ => self.wrong(Mistake::Action, key, value, "neither \"allow\" nor \"deny\""),
                     }
                 }
                 "ports" => {
@@ -207,7 +220,11 @@ impl Reader<'_> {
             }
         }
         if !has_action {
-            self.problem(at, "a rule without action; add action = \"allow\" or action = \"deny\"");
+            self.problem(
+                at,
+                Mistake::RuleWithoutAction,
+                "a rule without action; add action = \"allow\" or action = \"deny\"",
+            );
         }
         rule
     }
@@ -228,11 +245,11 @@ impl Reader<'_> {
     fn list<'v, 'i>(&mut self, key: &Key<'_>, value: &'v Value<'i>, empty: &str) -> &'v [Value<'i>] {
         let array: Option<&[Value<'i>]> = value.get_ref().as_array().map(|array| &**array);
         match array {
-            Some([]) => self.wrong(key, value, empty),
+            Some([]) => self.wrong(Mistake::EmptyList, key, value, empty),
             Some(array) => return array,
             None => {
                 let remedy = format!("no list; write [{}]", self.shown(value.span()));
-                self.wrong(key, value, &remedy);
+                self.wrong(Mistake::NoList, key, value, &remedy);
             }
         }
         &[]
@@ -240,24 +257,33 @@ impl Reader<'_> {
 
     fn named(&mut self, word: &str, value: &Value<'_>) -> Option<Named> {
         let shown = self.shown(value.span());
-        let text = match value.get_ref() {
+        let (mistake, text) = match value.get_ref() {
             DeValue::String(name) => {
                 let found = if word == "user" { self.names.user(name) } else { self.names.group(name) };
                 match found {
                     Ok(Some(id)) => return Some(Named { id, name: Some(name.to_string()) }),
-                    Ok(None) => format!(
-                        "{word} {shown}: this host knows none; look at the spelling, or write its number"
+                    Ok(None) => (
+                        Mistake::UnknownName,
+                        format!(
+                            "{word} {shown}: this host knows none; look at the spelling, or write its number"
+                        ),
                     ),
-                    Err(why) => format!("{word} {shown}: the look-up failed ({why}); write its number"),
+                    Err(why) => (
+                        Mistake::LookUp,
+                        format!("{word} {shown}: the look-up failed ({why}); write its number"),
+                    ),
                 }
             }
             other => match integer(other).and_then(|number| u32::try_from(number).ok()) {
                 // The last one is chown's "leave it": nobody has it.
                 Some(id) if id != u32::MAX => return Some(Named { id, name: None }),
-                _ => format!("{word} {shown}: no name in quotes and no number from 0 to {}", u32::MAX - 1),
+                _ => (
+                    Mistake::NoName,
+                    format!("{word} {shown}: no name in quotes and no number from 0 to {}", u32::MAX - 1),
+                ),
             },
         };
-        self.problem(value.span().start, text);
+        self.problem(value.span().start, mistake, text);
         None
     }
 
@@ -282,7 +308,7 @@ impl Reader<'_> {
             let text = format!(
                 "port {shown}: write \"DEVICE\" or \"DEVICE/NUMBER\", with a number from 1 to 255, and \"*\" for any device"
             );
-            self.problem(value.span().start, text);
+            self.problem(value.span().start, Mistake::Port, text);
         }
         ports
     }
@@ -303,7 +329,7 @@ impl Reader<'_> {
                         "trap {shown}: no number from 0 to {}, nor \"security\", \"vendor\" or \"all\"",
                         u16::MAX - 1
                     );
-                    self.problem(value.span().start, text);
+                    self.problem(value.span().start, Mistake::Trap, text);
                 }
             },
         }

@@ -2,6 +2,45 @@
 
 use std::fmt;
 
+/// Ways to be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mistake {
+    /// The file is no UTF-8 text.
+    Encoding,
+    /// The text is no TOML.
+    Toml,
+    /// A key that means nothing there.
+    UnknownKey,
+    /// Something else than a table.
+    NoTable,
+    /// Something else than a list of tables.
+    NoTables,
+    /// Something else than a list.
+    NoList,
+    /// A list without an element.
+    EmptyList,
+    /// A limit that is no number in its range.
+    Limit,
+    /// A rule that does not say what it does.
+    RuleWithoutAction,
+    /// An action that is none.
+    Action,
+    /// Neither a name nor the number of a user or group.
+    NoName,
+    /// A name that the host does not know.
+    UnknownName,
+    /// A name of which the host cannot say whether it knows it.
+    LookUp,
+    /// No port.
+    Port,
+    /// No trap.
+    Trap,
+    /// Other limits for nobody.
+    OverrideForNobody,
+    /// No other limits for somebody.
+    OverrideWithoutLimit,
+}
+
 /// What is wrong, at which place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -11,6 +50,8 @@ pub struct Problem {
     pub column: usize,
     /// The value and the remedy.
     pub text: String,
+    /// In which way.
+    pub mistake: Mistake,
 }
 
 impl fmt::Display for Problem {
@@ -21,14 +62,20 @@ impl fmt::Display for Problem {
 
 impl Problem {
     /// At a byte of a file.
-    pub fn at(file: &str, offset: usize, text: impl Into<String>) -> Problem {
-        let before = file.get(..offset).unwrap_or(file);
-        let (lines, line) = match before.rsplit_once('\n') {
-            Some((lines, line)) => (lines.matches('\n').count() + 1, line),
-            None => (0, before),
-        };
-        Problem { line: lines + 1, column: line.chars().count() + 1, text: text.into() }
+    pub fn at(file: &str, offset: usize, mistake: Mistake, text: impl Into<String>) -> Problem {
+        let (line, column) = place(file, offset);
+        Problem { line, column, text: text.into(), mistake }
     }
+}
+
+/// Line and column of a byte of a file, from 1.
+pub fn place(file: &str, offset: usize) -> (usize, usize) {
+    let before = file.get(..offset).unwrap_or(file);
+    let (lines, line) = match before.rsplit_once('\n') {
+        Some((lines, line)) => (lines.matches('\n').count() + 1, line),
+        None => (0, before),
+    };
+    (lines + 1, line.chars().count() + 1)
 }
 
 /// What stands in the file, on one line and not longer than a message bears.

@@ -14,12 +14,12 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ibv_sa_wire::proto::Refused;
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -69,6 +69,8 @@ const RELOAD: u64 = 4;
 /// Sockets of clients have even numbers from here on, their processes the next odd ones.
 const CLIENTS: u64 = 16;
 
+/// What happens is heard of in such portions.
+const EVENTS: usize = 256;
 /// Connections accepted before those that are there have their turn.
 const ACCEPTS: usize = 32;
 /// Pause after the process ran out of descriptors: the listener stays readable all the time.
@@ -100,6 +102,8 @@ pub struct Daemon {
     answers: Answers,
     /// Of the server's own lines; the engine has another.
     limiter: Limiter,
+    /// It ends, by then at the latest.
+    end_by: Option<u64>,
 }
 
 /// Ends a daemon from another thread.
@@ -143,6 +147,7 @@ impl Daemon {
             write_at: None,
             answers: Answers::default(),
             limiter: Limiter::default(),
+            end_by: None,
         };
         daemon.watch_all().map_err(|e| system("epoll")(e.into()))?;
         Ok(daemon)
@@ -194,52 +199,62 @@ impl Daemon {
     /// Serves until a signal or a stopper ends it.
     pub fn run(mut self) -> Result<(), Error> {
         raise_descriptor_limit();
-        let mut end_by = None;
-        let mut events = Vec::with_capacity(256);
-        loop {
-            if end_by.is_some_and(|by| self.driver.engine.is_idle() || by <= now()) {
-                return Ok(());
-            }
-            let timeout = self.timeout(end_by);
-            events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(Error::System { what: "epoll", source: error.into() }),
-            }
-            for event in &events {
-                let (token, flags) = (event.data.u64(), event.flags);
-                match token {
-                    LISTENER => self.accept(),
-                    SOURCE => {}
-                    RELOAD => self.reread(),
-                    STOP | SIGNAL if end_by.is_none() => {
-                        end_by = Some(now() + END.as_nanos() as u64);
-                        self.end();
-                    }
-                    STOP | SIGNAL => self.forget_signals(),
-                    token => self.serve(token, flags),
-                }
-            }
-            self.driver.turn();
-            self.refused.expire(now());
-            if self.write_at.take_if(|at| *at <= now()).is_some() {
-                self.driver.awake.append(&mut self.later);
-            }
-            self.deliver();
-            if self.accept_at.is_some_and(|at| at <= now()) {
-                self.accept_again();
-            }
+        while !self.is_over() {
+            self.turn(None)?;
         }
+        Ok(())
     }
 
-    fn timeout(&self, end_by: Option<u64>) -> Option<Timespec> {
+    /// A signal or a stopper has ended it, and nothing of it is left at the SA.
+    pub fn is_over(&self) -> bool {
+        self.end_by.is_some_and(|by| self.driver.engine.is_idle() || by <= now())
+    }
+
+    /// Waits until there is something to do, but no longer than this, and does it; for who has a loop of its own.
+    /// Returns whether there was anything.
+    pub fn turn(&mut self, longest: Option<Duration>) -> Result<bool, Error> {
+        let timeout = [self.timeout(), longest].into_iter().flatten().min();
+        let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
+        let had_to = !self.driver.awake.is_empty();
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
+        let events: &[epoll::Event] = match epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &[],
+            Err(error) => return Err(Error::System { what: "epoll", source: error.into() }),
+        };
+        for event in events {
+            let (token, flags) = (event.data.u64(), event.flags);
+            match token {
+                LISTENER => self.accept(),
+                SOURCE => {}
+                RELOAD => self.reread(),
+                STOP | SIGNAL if self.end_by.is_none() => {
+                    self.end_by = Some(now() + END.as_nanos() as u64);
+                    self.end();
+                }
+                STOP | SIGNAL => self.forget_signals(),
+                token => self.serve(token, flags),
+            }
+        }
+        self.driver.turn();
+        self.refused.expire(now());
+        if self.write_at.take_if(|at| *at <= now()).is_some() {
+            self.driver.awake.append(&mut self.later);
+        }
+        self.deliver();
+        if self.accept_at.is_some_and(|at| at <= now()) {
+            self.accept_again();
+        }
+        Ok(had_to || !events.is_empty())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
         if !self.driver.awake.is_empty() {
-            return Some(Timespec::default());
+            return Some(Duration::ZERO);
         }
         let until = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
-        let at = [self.accept_at, self.refused.deadline(), self.write_at, end_by].map(|at| at.map(until));
-        let next = at.into_iter().chain([self.driver.idle_for()]);
-        next.flatten().min().and_then(|time| Timespec::try_from(time).ok())
+        let at = [self.accept_at, self.refused.deadline(), self.write_at, self.end_by];
+        at.map(|at| at.map(until)).into_iter().chain([self.driver.idle_for()]).flatten().min()
     }
 
     /// No more clients; what stands at the SA goes.

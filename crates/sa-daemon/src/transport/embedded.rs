@@ -183,13 +183,14 @@ impl Embedded {
         }
     }
 
-    /// A MAD of anybody's arrives at each open port.
-    pub fn arrive(&self, from: Address, mad: &[u8]) {
+    /// A MAD of anybody's arrives at each open port. Returns how many these are.
+    pub fn arrive(&self, from: Address, mad: &[u8]) -> usize {
         let shared = self.lock();
-        let Some(sink) = &shared.sink else { return };
+        let Some(sink) = &shared.sink else { return 0 };
         for port in shared.open.keys() {
             sink.report(Event::Mad { port: *port, from, mad: mad.to_vec() });
         }
+        shared.open.len()
     }
 
     /// Looks at the SA, or changes its mood.

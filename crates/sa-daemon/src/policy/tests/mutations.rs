@@ -1,10 +1,13 @@
 //! No file, however broken, does more than be refused.
 
+use std::collections::BTreeSet;
+
+use ibv_sa_samples::{Random, holds, mutate, names, scaled};
 use proptest::prelude::*;
 
 use super::{EXAMPLE, FewNames};
 use crate::engine::Settings;
-use crate::policy::Rules;
+use crate::policy::{self, Mistake, PolicyFile, Problem, Rules};
 
 #[derive(Debug, Clone)]
 enum Edit {
@@ -96,24 +99,106 @@ proptest! {
     fn a_mutated_file_is_a_policy_or_has_problems_with_places(edits in prop::collection::vec(edit(), 1..6)) {
         let mut text = EXAMPLE.as_bytes().to_vec();
         edits.iter().for_each(|edit| apply(&mut text, edit));
-        let text = String::from_utf8_lossy(&text);
-        match Rules::parse(&text, &FewNames) {
-            Ok(rules) => {
-                let description = rules.describe(Settings::default().limits());
-                prop_assert!(description.chars().all(|c| c == '\n' || !c.is_control()));
-            }
-            Err(problems) => {
-                prop_assert!(!problems.is_empty() && problems.len() <= 20);
-                let lines: Vec<&str> = text.split('\n').collect();
-                for problem in problems {
-                    prop_assert!((1..=lines.len()).contains(&problem.line), "{problem}");
-                    let line = lines[problem.line - 1];
-                    prop_assert!((1..=line.chars().count() + 1).contains(&problem.column), "{problem}");
-                    prop_assert!(!problem.text.chars().any(char::is_control), "{problem}");
-                }
+        let _ = tried(&String::from_utf8_lossy(&text));
+    }
+}
+
+/// Rules that can be described, or problems that have places.
+fn tried(text: &str) -> Result<(), Vec<Problem>> {
+    let rules = Rules::parse(text, &FewNames).inspect_err(|problems| {
+        let said = problems.iter().map(|problem| (problem.line, problem.column, &*problem.text));
+        holds::problems(text, said);
+    })?;
+    holds::description(&rules.describe(Settings::default().limits()));
+    Ok(())
+}
+
+names!(mistake, MISTAKES, Mistake {
+    Mistake::Encoding => "encoding",
+    Mistake::Toml => "TOML",
+    Mistake::UnknownKey => "unknown key",
+    Mistake::NoTable => "no table",
+    Mistake::NoTables => "no tables",
+    Mistake::NoList => "no list",
+    Mistake::EmptyList => "empty list",
+    Mistake::Limit => "limit",
+    Mistake::RuleWithoutAction => "rule without action",
+    Mistake::Action => "action",
+    Mistake::NoName => "no name",
+    Mistake::UnknownName => "unknown name",
+    Mistake::LookUp => "look-up",
+    Mistake::Port => "port",
+    Mistake::Trap => "trap",
+    Mistake::OverrideForNobody => "override for nobody",
+    Mistake::OverrideWithoutLimit => "override without limit",
+});
+
+/// What is put in the place of words, and between them.
+const WORDS: &[&str] = &[
+    "users",
+    "groups",
+    "queued",
+    "limits",
+    "rule",
+    "override",
+    "far\"",
+    "alice",
+    "bob",
+    "0",
+    "-1",
+    "65536",
+    "99999999999999999999",
+    "4294967295",
+    "[]",
+    "[",
+    "]",
+    "\"",
+    "\n",
+    "= ",
+    "3 # ",
+    "true",
+    "\n[limits]\n",
+    "\n[[rule]]\n",
+    "\n[[override]]\n",
+    "\nlimits = 3\n",
+    "\nrule = [ 3 ]\n",
+    "\noverride = \"x\"\n",
+    "\ntraps = []\n",
+    "\nusers = [\"far\"]\n",
+    "\ngroups = [-1, 1]\n",
+    "\nusers = \"alice\"\n",
+];
+
+#[test]
+fn each_mistake_is_made_and_has_its_place() {
+    let mut seen = BTreeSet::new();
+    let mut good = 0;
+    for part in [EXAMPLE].into_iter().chain(EXAMPLE.split("\n\n")) {
+        let mut random = Random::new(part.len() as u64);
+        for _ in 0..scaled(1000) {
+            match tried(&mutate::text(&mut random, part, WORDS)) {
+                Ok(()) => good += 1,
+                Err(problems) => seen.extend(problems.iter().map(|problem| mistake(&problem.mistake))),
             }
         }
     }
+    // What is no text never comes to be parsed.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut random = Random::new(1);
+    for _ in 0..scaled(200) {
+        let bytes = mutate::bytes(&mut random, EXAMPLE.as_bytes(), &[]);
+        std::fs::write(file.path(), &bytes).expect("room");
+        match (PolicyFile::named(file.path()).read(), std::str::from_utf8(&bytes)) {
+            (Err(policy::Error::Broken { problems, .. }), text) => {
+                assert_eq!(problems[0].mistake == Mistake::Encoding, text.is_err());
+                seen.extend(problems.iter().map(|problem| mistake(&problem.mistake)));
+            }
+            (Ok(_), text) => assert!(text.is_ok()),
+            (Err(other), _) => panic!("{other}"),
+        }
+    }
+    assert_eq!(seen, MISTAKES.iter().copied().collect());
+    assert!(good > 500, "{good} are policies still");
 }
 
 #[test]
