@@ -34,15 +34,15 @@ MAN3_LINKS := ibv_sa_destroy_event_channel=ibv_sa_create_event_channel ibv_sa_ac
 
 RUST_SOURCES := $(shell find src crates -name '*.rs') Cargo.toml Cargo.lock build.rs
 
-.PHONY: all setup demo test test-style test-unit test-host test-kernel soak bench install uninstall clean help \
-  bindings header setup-build setup-test setup-kernel flavours force
+.PHONY: all setup demo test test-style test-unit test-host test-kernel test-fuzz soak fuzz bench install uninstall clean \
+  help bindings header setup-build setup-test setup-kernel flavours force
 
 ## make            build build/release/libibv_sa.so.1 and build/release/ibv-sa
 all: setup-build build/release/libibv_sa.so.1 build/release/ibv-sa
 
 ## make setup      install all Debian packages that any target needs (root), or list them
 setup:
-	tools/setup.sh build test kernel
+	tools/setup.sh build test kernel fuzz
 setup-build:
 	@tools/setup.sh build
 setup-test:
@@ -65,8 +65,8 @@ test:
 
 ## make soak       every check with full counts; the result goes to docs/soak.md
 soak:
-	@tools/setup.sh build test kernel
-	@SOAK=1 tools/run-tests.sh --record docs/soak.md test-style test-unit test-host test-kernel
+	@tools/setup.sh build test kernel fuzz
+	@SOAK=1 tools/run-tests.sh --record docs/soak.md test-style test-unit test-host test-kernel test-fuzz
 
 ##   test-style    formatting, lints, docs, licences, scripts, generated files
 test-style:
@@ -94,7 +94,19 @@ test-kernel: build/release/libibv_sa.so.1 build/release/ibv-sa
 	testbed/vm/demo.sh >build/demo.txt || { cat build/demo.txt; exit 1; }
 	@echo "ok: the demo's counts agree"
 
+##   test-fuzz     each fuzz target for a minute; only in make soak
+test-fuzz:
+	tools/fuzz.sh --seconds 60
+
 flavours: build/release/libibv_sa.so.1 build/debug/libibv_sa.so.1 build/panic/libibv_sa.so.1
+
+## make fuzz       fuzz targets: what strangers may send. SECONDS=60 for each; TARGET=mad, client_message, server_message,
+##                 session or policy for one alone; INPUT=FILE runs that file again
+fuzz:
+	@tools/setup.sh build fuzz
+	@tools/fuzz.sh --seconds $(or $(call given,SECONDS),60) $(if $(call given,INPUT),--input $(INPUT)) $(call given,TARGET)
+# Not what the environment happens to have under such names; bash has SECONDS itself.
+given = $(if $(filter command,$(origin $(1))),$($(1)))
 
 ## make bench      measure: calls, side by side with and without the shim; and notices through the daemon
 bench: setup-test

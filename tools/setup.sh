@@ -1,5 +1,5 @@
 #!/bin/bash
-# setup.sh [build] [test] [kernel] [fabric] - makes sure that what these groups of targets need is installed.
+# setup.sh [build] [test] [kernel] [fabric] [fuzz] - makes sure that what these groups of targets need is installed.
 # As root, missing Debian packages are installed; anybody else gets the list and an error.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -13,6 +13,8 @@ packages_test="clang libclang-dev libclang-rt-14-dev libibverbs-dev ibverbs-prov
   git python3 python3-jsonschema python3-seccomp pandoc shellcheck libcap2-bin binutils util-linux procps man-db systemd"
 # OpenSM on a simulated InfiniBand fabric, and what asks it.
 packages_fabric="opensm ibsim-utils libibumad-dev infiniband-diags util-linux"
+# libFuzzer comes as C++ source with a crate.
+packages_fuzz="g++"
 packages_kernel="libibverbs-dev librdmacm-dev qemu-system-x86 cpio kmod e2fsprogs python3 xz-utils perl mmdebstrap"
 # Debian 12's own Rust is older than the sources need; these packages carry a current one.
 packages_rust="cargo-web rustc-web rust-web-clippy rustfmt-web"
@@ -33,7 +35,8 @@ for group in "$@"; do
     test) wanted+=" $packages_test $packages_fabric" ;;
     fabric) wanted+=" $packages_fabric" ;;
     kernel) wanted+=" $packages_kernel" ;;
-    *) echo "setup.sh: unknown group '$group' (known: build test kernel fabric)" >&2; exit 2 ;;
+    fuzz) wanted+=" $packages_fuzz" ;;
+    *) echo "setup.sh: unknown group '$group' (known: build test kernel fabric fuzz)" >&2; exit 2 ;;
   esac
 done
 
@@ -61,13 +64,14 @@ if [ -n "$missing" ]; then
 fi
 rust_is_good || { echo "setup.sh: rustc $rust_needed or newer and cargo are needed, $(rustc --version 2>&1) found" >&2; exit 1; }
 
-case " $* " in
-  *" test "*)
-    if ! [ -x "$top/build/tools/bin/cargo-deny" ]; then
-      echo "setup.sh: building cargo-deny (about two minutes, once)" >&2
-      CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-        CARGO_TARGET_DIR=$top/build/tools/target \
-        cargo install --quiet --locked cargo-deny --root "$top/build/tools"
-      rm -rf "$top/build/tools/target"
-    fi ;;
-esac
+# tool NAME TIME: a cargo subcommand of our own, built if it is not there.
+tool() {
+  [ ! -x "$top/build/tools/bin/$1" ] || return 0
+  echo "setup.sh: building $1 (about $2, once)" >&2
+  CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+    CARGO_TARGET_DIR=$top/build/tools/target \
+    cargo install --quiet --locked "$1" --root "$top/build/tools"
+  rm -rf "$top/build/tools/target"
+}
+case " $* " in *" test "*) tool cargo-deny "two minutes" ;; esac
+case " $* " in *" fuzz "*) tool cargo-fuzz "a minute" ;; esac

@@ -1,0 +1,10 @@
+//! Bytes as a packet from a daemon: refused, or the one packet that says so.
+
+#![no_main]
+
+use ibv_sa_samples::holds;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = holds::server_message(bytes);
+});
