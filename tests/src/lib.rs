@@ -17,6 +17,7 @@ pub mod ledger;
 mod reports;
 mod run;
 mod sa;
+mod spoiler;
 
 pub use build::{Compiler, cc, cc_with, clean_name};
 pub use reports::{

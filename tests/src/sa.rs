@@ -16,6 +16,9 @@
 //! | `turn-away early` or `late`, `ERRNO TEXT` | from now on refused and closed, with Hello unread, or before it comes |
 //! | `turn-away nobody` | not any more |
 //! | `garbage` | a packet that is no message, to all |
+//! | `greet spoilt new` or `again` | Hello is answered by a spoilt packet, or by none that is an answer; see `spoiler.rs` |
+//! | `spoil` | such a packet to the last registration's connection; answered with 1 if it has to end that |
+//! | `spoilt errno`, `made`, `wrong`, `forget` | of these packets, see `Spoiler` |
 //! | `close` | all connections end |
 //! | `stop`, `start` | nobody listens; somebody does |
 //! | `stall`, `go` | it reads nothing; it does |
@@ -42,6 +45,7 @@ use rustix::net::{
     send, socket_with,
 };
 
+use crate::spoiler::{Phase, Spoiler};
 use crate::{Flavour, Run, cc, scripted_dir, shim_dir};
 
 /// The daemon; it ends with this.
@@ -67,7 +71,8 @@ struct Registration {
     id: u64,
     filter: Filter,
     connection: u64,
-    out: Out,
+    /// As long as that is open: a way out is a thread.
+    out: Option<Out>,
     notices: u64,
     live: bool,
 }
@@ -79,6 +84,7 @@ enum Greeting {
     Garbage,
     HangUp,
     Refuse(i32, String),
+    Spoilt(Phase),
 }
 
 /// Who is refused without having been heard.
@@ -102,6 +108,7 @@ struct State {
     connected: u64,
     registrations: Vec<Registration>,
     last: String,
+    spoiler: Spoiler,
 }
 
 /// A program of `ctests/sa`, linked with the library alone.
@@ -130,6 +137,7 @@ impl ScriptedDaemon {
             connected: 0,
             registrations: Vec::new(),
             last: String::new(),
+            spoiler: Spoiler::new(),
         };
         let daemon = ScriptedDaemon { state: Arc::new(Mutex::new(state)), dir };
         let state = daemon.state.clone();
@@ -151,6 +159,11 @@ impl ScriptedDaemon {
     /// Gives a command and returns its answer.
     pub fn command(&self, text: &str) -> String {
         lock(&self.state).command(text)
+    }
+
+    /// Kinds of spoilt packets that no program has got yet, each with where its connection was.
+    pub fn unseen(&self) -> Vec<(Phase, &'static str)> {
+        lock(&self.state).spoiler.unseen()
     }
 
     /// A program of `ctests/sa`, ready to be run: linked with this flavour, with the scripted provider's devices
@@ -257,7 +270,10 @@ fn serve(state: &Mutex<State>, number: u64, out: &Out) {
         }
         let mut packet = [0; MAX_REQUEST];
         let length = match recv(&out.socket, &mut packet, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) | Err(_) => return state.end(number),
+            Ok((_, 0)) | Err(_) => {
+                state.spoiler.closed(number);
+                return state.end(number);
+            }
             Ok((_, length)) => length,
         };
         match ClientMessage::decode(&packet[..length]) {
@@ -318,19 +334,32 @@ impl Out {
         self.bytes(&packet[..length]);
     }
 
-    /// What was said before is not lost with it.
-    fn end(&self) {
+    /// What was said before is out.
+    fn flush(&self) {
         let (done, ended) = mpsc::channel();
         let _ = self.packets.send(Packet::Done(done));
         let _ = ended.recv_timeout(Duration::from_secs(1));
+    }
+
+    /// What was said before is not lost with it.
+    fn end(&self) {
+        self.flush();
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+}
+
+impl Registration {
+    fn say(&self, message: &ServerMessage) {
+        if let Some(out) = &self.out {
+            out.say(message);
+        }
     }
 }
 
 impl State {
     fn message(&mut self, number: u64, out: &Out, message: ClientMessage) {
         match message {
-            ClientMessage::Hello(_) => self.greet(out),
+            ClientMessage::Hello(_) => self.greet(number, out),
             ClientMessage::Register(register) => self.register(number, out, register),
             ClientMessage::Unregister(unregister) => {
                 let own = |one: &&mut Registration| one.live && one.connection == number;
@@ -345,7 +374,7 @@ impl State {
         }
     }
 
-    fn greet(&mut self, out: &Out) {
+    fn greet(&mut self, number: u64, out: &Out) {
         match self.greeting.clone() {
             Greeting::Welcome(version) => out.say(&ServerMessage::Welcome(Welcome {
                 version,
@@ -358,6 +387,7 @@ impl State {
             Greeting::Garbage => {
                 out.bytes(b"HTTP/1.1 400 Bad Request\r\n");
             }
+            Greeting::Spoilt(phase) => out.bytes(&self.spoiler.packet(number, 1, phase)),
             Greeting::HangUp => out.end(),
             Greeting::Refuse(errno, text) => {
                 out.say(&ServerMessage::Refused(Refused::new(-errno, &text)));
@@ -369,7 +399,14 @@ impl State {
         let Register { id, flags, port, filter } = register;
         self.last = format!("port {port:?} flags {flags} {filter:?}");
         let live = matches!(self.register, Some(0) | None);
-        self.registrations.push(Registration { id, filter, connection, out: out.clone(), notices: 0, live });
+        self.registrations.push(Registration {
+            id,
+            filter,
+            connection,
+            out: Some(out.clone()),
+            notices: 0,
+            live,
+        });
         if let Some(status) = self.register {
             out.say(&ServerMessage::Registered(Registered { id, status }));
         }
@@ -381,7 +418,7 @@ impl State {
     fn end(&mut self, number: u64) {
         self.connections.retain(|(one, _)| *one != number);
         for one in self.registrations.iter_mut().filter(|one| one.connection == number) {
-            one.live = false;
+            (one.live, one.out) = (false, None);
         }
     }
 
@@ -420,13 +457,13 @@ impl State {
             ["status", which, status] => {
                 for one in self.meant(number(which) as usize) {
                     let change = StatusChange { id: one.id, status: number(status) as i32 };
-                    one.out.say(&ServerMessage::StatusChange(change));
+                    one.say(&ServerMessage::StatusChange(change));
                 }
             }
             ["overflow", which, lost] => {
                 for one in self.meant(number(which) as usize) {
                     let overflow = Overflow { id: one.id, lost: number(lost) as u64 };
-                    one.out.say(&ServerMessage::Overflow(overflow));
+                    one.say(&ServerMessage::Overflow(overflow));
                 }
             }
             ["register", "silent"] => self.register = None,
@@ -437,6 +474,20 @@ impl State {
             ["greet", "version", version] => self.greeting = Greeting::Welcome(number(version) as u16),
             ["greet", "silent"] => self.greeting = Greeting::Silent,
             ["greet", "hang-up"] => self.greeting = Greeting::HangUp,
+            ["greet", "spoilt", phase] => {
+                self.greeting = Greeting::Spoilt(if phase == "again" { Phase::Again } else { Phase::New });
+            }
+            ["spoil"] => {
+                let last = self.registrations.iter().rfind(|one| one.live).expect("a registration");
+                let out = last.out.as_ref().expect("its connection");
+                out.bytes(&self.spoiler.packet(last.connection, last.id, Phase::Open));
+                out.flush();
+                return i32::from(self.spoiler.errno() != 0).to_string();
+            }
+            ["spoilt", "errno"] => return self.spoiler.errno().to_string(),
+            ["spoilt", "made"] => return self.spoiler.made().to_string(),
+            ["spoilt", "wrong"] => return self.spoiler.wrong().to_string(),
+            ["spoilt", "forget"] => self.spoiler.forget(),
             ["greet", "garbage"] => self.greeting = Greeting::Garbage,
             ["greet", "refuse", errno, ..] => {
                 self.greeting = Greeting::Refuse(number(errno) as i32, words[3..].join(" "));
@@ -475,7 +526,7 @@ impl State {
             one.notices += 1;
             let event =
                 NoticeEvent { id: one.id, sequence: one.notices, time_ns: 0, source_lid: 1, notice: *notice };
-            one.out.say(&ServerMessage::Notice(event));
+            one.say(&ServerMessage::Notice(event));
         }
     }
 }

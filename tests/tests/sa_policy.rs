@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use ibv_sa_samples::{Random, mutate, scaled};
 use ibv_sa_tests::{Outcome, Run, path, product};
 
 fn ibv_sa(args: &[&str]) -> Run {
@@ -58,6 +59,43 @@ fn each_mistake_is_a_line_with_its_place() {
     let outcome = ibv_sa(&["daemon", "--socket"]).arg(&socket).arg("--policy").arg(&file).run();
     assert_eq!((outcome.code, &*outcome.stdout, &*outcome.stderr), (Some(125), "", &*lines), "{outcome}");
     assert!(!socket.exists());
+}
+
+/// A file that somebody has spoilt is a policy still, or each mistake is a line with a place that the file has.
+#[test]
+fn no_spoilt_file_does_more_than_be_refused() {
+    const WORDS: &[&str] = &["users", "limits", "0", "-1", "[", "\"", "\n[[rule]]\n", "\nlimits = 3\n"];
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("policy.toml");
+    let name = file.display();
+    let example = fs::read_to_string(path("docs/policy.toml")).expect("the example");
+    let mut random = Random::new(3);
+    let (mut good, mut lines) = (0, 0);
+    for round in 0..scaled(120) {
+        let bytes = match round % 3 {
+            0 => mutate::bytes(&mut random, example.as_bytes(), &[]),
+            _ => mutate::text(&mut random, &example, WORDS).into_bytes(),
+        };
+        fs::write(&file, &bytes).expect("a file");
+        fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("ours");
+        let outcome = check(&file);
+        if outcome.code == Some(0) {
+            assert!(outcome.stderr.is_empty() && outcome.stdout.contains(": a policy\n"), "{outcome}");
+            good += 1;
+            continue;
+        }
+        assert_eq!((outcome.code, &*outcome.stdout), (Some(2), ""), "{outcome}");
+        let of_file = String::from_utf8_lossy(&bytes).split('\n').count();
+        for line in outcome.stderr.lines() {
+            let rest = line.strip_prefix(&format!("ibv-sa: error: {name}:"));
+            let place: Vec<&str> = rest.unwrap_or_default().splitn(3, ':').collect();
+            let numbers: Vec<usize> = place.iter().take(2).filter_map(|one| one.parse().ok()).collect();
+            assert!(numbers.len() == 2 && (1..=of_file).contains(&numbers[0]) && numbers[1] > 0, "{outcome}");
+            lines += 1;
+        }
+        assert!(!outcome.stderr.is_empty(), "{outcome}");
+    }
+    assert!(good > 0 && lines > 60, "{good} policies, {lines} lines");
 }
 
 #[test]

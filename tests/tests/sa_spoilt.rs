@@ -1,0 +1,33 @@
+//! `ibv_sa_*` against a daemon whose packets are spoilt: each is refused or taken for what it says, for every reason
+//! that there is, and afterwards notices come as ever.
+
+use std::time::Duration;
+
+use ibv_sa_tests::{FLAVOURS, ScriptedDaemon};
+
+/// Each has some 150 spoilt packets.
+const ROUNDS: u64 = 8;
+
+#[test]
+fn what_a_spoilt_daemon_says_ends_a_connection_or_nothing() {
+    std::thread::scope(|scope| {
+        for flavour in FLAVOURS {
+            scope.spawn(move || {
+                let daemon = ScriptedDaemon::start();
+                let rounds = ibv_sa_samples::scaled(ROUNDS).to_string();
+                let run = daemon.program("spoilt", flavour).arg(rounds).timeout(Duration::from_secs(600));
+                let outcome = run.run().assert_ok();
+                assert_eq!(outcome.stdout, "good\n", "{outcome}");
+                assert_eq!(daemon.unseen(), [], "kinds of packets that did not come");
+                let lines = outcome.shim_lines();
+                assert_eq!(lines.len(), outcome.stderr.lines().count(), "{outcome}");
+                assert_eq!(lines.len(), outcome.stderr.lines().count(), "{outcome}");
+                // Ten at once and one a second: which come is for chance to say.
+                let known =
+                    ["refuses this program: ", "speaks another protocol", "is no message, or out of turn"];
+                let is_known = |line: &&str| known.iter().any(|words| line.contains(words));
+                assert!(lines.len() >= 10 && lines.iter().all(is_known), "{outcome}");
+            });
+        }
+    });
+}
