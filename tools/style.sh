@@ -35,6 +35,14 @@ header_alone() { # COMPILER LANGUAGE STANDARD
     "$1" -x "$2" -std="$3" -Wall -Wextra -Werror -Iinclude -c -o /dev/null -
 }
 licences() { build/tools/bin/cargo-deny --offline check licenses bans sources; }
+# fuzz/ is a workspace of its own. To look at it takes no fuzzer: libFuzzer, which is C++, would be built otherwise.
+fuzz_clippy() {
+  CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a CARGO_TARGET_DIR=target \
+    cargo clippy -q --locked --manifest-path fuzz/Cargo.toml -- -D warnings
+}
+fuzz_licences() {
+  build/tools/bin/cargo-deny --offline --manifest-path fuzz/Cargo.toml --config fuzz/deny.toml check licenses bans sources
+}
 scripts() { git ls-files '*.sh' .ci/run | xargs shellcheck; }
 # Every crate but the shim forbids unsafe code; the daemon's denies it, but in two files that call C.
 unsafe_kept_out() {
@@ -52,8 +60,11 @@ unsafe_kept_out() {
 check "rustfmt" cargo fmt --all --check
 check "clippy" cargo clippy -q --workspace --all-targets -- -D warnings
 check "clippy, panic-probe" cargo clippy -q --features panic-probe -- -D warnings
+check "rustfmt, fuzz targets" cargo fmt --manifest-path fuzz/Cargo.toml --check
+check "clippy, fuzz targets" fuzz_clippy
 check "rustdoc" env RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" cargo doc -q --workspace --no-deps --document-private-items
 check "licences (cargo deny)" licences
+check "licences, fuzz targets" fuzz_licences
 check "third-party notices" tools/notices.py --check
 check "shellcheck" scripts
 check "bindings are current" bindings
