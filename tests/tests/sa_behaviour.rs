@@ -183,6 +183,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("rounds", &["300", "100"]),
     ("signals", &["longjmp"]),
     ("signals", &["restart"]),
+    ("spoilt", &["1"]),
     ("stalled", &[]),
     ("statuses", &[]),
     ("threads", &[]),
