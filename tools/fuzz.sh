@@ -31,6 +31,10 @@ fi
 
 # Coverage is all that is asked of the compiler. The sanitizers need a compiler of their own (nightly flags, and a
 # run-time library that Debian's does not bring) and would look at unsafe code, of which next to none is reached here.
+if ! [ -x build/tools/bin/cargo-fuzz ]; then
+  echo "fuzz.sh: no cargo-fuzz in build/tools; tools/setup.sh build fuzz" >&2
+  exit 1
+fi
 echo "fuzz.sh: building (some minutes the first time)"
 build/tools/bin/cargo-fuzz build --sanitizer none --debug-assertions --target-dir "$top/build/fuzz/target" \
   >build/fuzz.log 2>&1 || { cat build/fuzz.log; exit 1; }

@@ -1,6 +1,6 @@
 //! For tests: what the SA, programs and the daemon say, how strangers spoil it, and what has to hold all the same.
 //!
-//! * [`captures`], [`messages`]: samples that are valid.
+//! * [`mod@captures`], [`messages`]: samples that are valid.
 //! * [`mutate`]: the same, spoilt; by a seed, so that a failure comes again.
 //! * [`sessions`]: what a program sends from its Hello on, and what a daemon must make of it.
 //! * [`steps`]: what several strangers do, as bytes.
