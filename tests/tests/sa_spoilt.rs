@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ibv_sa_tests::{FLAVOURS, ScriptedDaemon};
+use ibv_sa_tests::{FLAVOURS, Run, ScriptedDaemon, product};
 
 /// Each has some 150 spoilt packets.
 const ROUNDS: u64 = 8;
@@ -30,4 +30,32 @@ fn what_a_spoilt_daemon_says_ends_a_connection_or_nothing() {
             });
         }
     });
+}
+
+/// The commands have a connection of their own.
+#[test]
+fn a_command_says_what_is_wrong_with_a_spoilt_daemon() {
+    let daemon = ScriptedDaemon::start();
+    let socket = daemon.socket();
+    let monitor = || {
+        let command = Run::new(product("build/release/ibv-sa", "make build/release/ibv-sa"));
+        let args = ["monitor", "--device", "ibsim0", "--port", "1", "--timeout", "0.05", "--socket"];
+        command.args(args).arg(&socket).run()
+    };
+    daemon.command("greet spoilt new");
+    let mut refused = 0;
+    for _ in 0..ibv_sa_samples::scaled(60) {
+        let outcome = monitor();
+        let lines = outcome.stderr.lines().count();
+        if daemon.command("spoilt errno") == "0" {
+            assert_eq!(outcome.code, Some(0), "it is as it should be: {outcome}");
+        } else {
+            assert_eq!((outcome.code, lines, &*outcome.stdout), (Some(125), 1, ""), "{outcome}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 20);
+    daemon.command("greet version 2");
+    let outcome = monitor();
+    assert!(outcome.code == Some(125) && outcome.stderr.contains("another protocol"), "{outcome}");
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ibv_sa_wire::proto::{ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, ServerMessage};
+use ibv_sa_wire::proto::{ClientMessage, Hello, MAX_PACKET, MAX_REQUEST, ServerMessage, VERSION};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -130,7 +130,7 @@ impl Connection {
         }
         self.send(&ClientMessage::Hello(Hello::default())).map_err(|error| fail(error.to_string()))?;
         let answer = match self.receive() {
-            Ok(Some(ServerMessage::Welcome(_))) => None,
+            Ok(Some(ServerMessage::Welcome(welcome))) if welcome.version == VERSION => None,
             Ok(Some(ServerMessage::Refused(refused))) => Some(format!("refused: {}", refused.text())),
             Ok(Some(_)) => Some("speaks another protocol".into()),
             Ok(None) => Some("the daemon closed the connection".into()),
