@@ -334,16 +334,16 @@ impl Out {
         self.bytes(&packet[..length]);
     }
 
-    /// What was said before is out.
-    fn flush(&self) {
+    /// What was said before is out, unless nobody reads it for so long.
+    fn flush(&self, limit: Duration) {
         let (done, ended) = mpsc::channel();
         let _ = self.packets.send(Packet::Done(done));
-        let _ = ended.recv_timeout(Duration::from_secs(1));
+        let _ = ended.recv_timeout(limit);
     }
 
     /// What was said before is not lost with it.
     fn end(&self) {
-        self.flush();
+        self.flush(Duration::from_secs(1));
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
@@ -481,7 +481,7 @@ impl State {
                 let last = self.registrations.iter().rfind(|one| one.live).expect("a registration");
                 let out = last.out.as_ref().expect("its connection");
                 out.bytes(&self.spoiler.packet(last.connection, last.id, Phase::Open));
-                out.flush();
+                out.flush(Duration::from_secs(20));
                 return i32::from(self.spoiler.errno() != 0).to_string();
             }
             ["spoilt", "errno"] => return self.spoiler.errno().to_string(),
