@@ -32,16 +32,22 @@ fn what_a_spoilt_daemon_says_ends_a_connection_or_nothing() {
     });
 }
 
+/// A command that takes so long hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+/// EPROTO.
+const PROTOCOL: &str = "71";
+
 /// The commands have a connection of their own.
 #[test]
 fn a_command_says_what_is_wrong_with_a_spoilt_daemon() {
     let daemon = ScriptedDaemon::start();
     let socket = daemon.socket();
-    let monitor = || {
+    let monitor_with = |more: &[&str]| {
         let command = Run::new(product("build/release/ibv-sa", "make build/release/ibv-sa"));
-        let args = ["monitor", "--device", "ibsim0", "--port", "1", "--timeout", "0.05", "--socket"];
-        command.args(args).arg(&socket).run()
+        let args = ["monitor", "--device", "ibsim0", "--port", "1", "--socket"];
+        command.args(args).arg(&socket).args(more).timeout(LIMIT).run()
     };
+    let monitor = || monitor_with(&["--timeout", "0.05"]);
     daemon.command("greet spoilt new");
     let mut refused = 0;
     for _ in 0..ibv_sa_samples::scaled(60) {
@@ -58,4 +64,30 @@ fn a_command_says_what_is_wrong_with_a_spoilt_daemon() {
     daemon.command("greet version 2");
     let outcome = monitor();
     assert!(outcome.code == Some(125) && outcome.stderr.contains("another protocol"), "{outcome}");
+    // And later, when it listens.
+    daemon.command("greet welcome");
+    let mut refused = 0;
+    for _ in 0..ibv_sa_samples::scaled(20) {
+        let outcome = std::thread::scope(|scope| {
+            let monitor = scope.spawn(|| monitor_with(&["--count", "1"]));
+            while daemon.command("live") != "1" && !monitor.is_finished() {
+                std::thread::yield_now();
+            }
+            daemon.command("spoil");
+            // One that goes on ends with a notice; one that has to connect again must have come so far.
+            while !monitor.is_finished() {
+                daemon.command("notice 0 64 fe80::7");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            monitor.join().expect("no panic")
+        });
+        // What is well-formed may be an end too: the registration is refused.
+        let codes: &[i32] = if daemon.command("spoilt errno") == PROTOCOL { &[125] } else { &[0, 125] };
+        assert!(outcome.code.is_some_and(|code| codes.contains(&code)), "{outcome}");
+        refused += u32::from(codes.len() == 1);
+        while daemon.command("live") != "0" {
+            std::thread::yield_now();
+        }
+    }
+    assert!(refused > 4);
 }
