@@ -25,6 +25,7 @@ pub use reports::{
 };
 pub use run::{Outcome, Run};
 pub use sa::{ScriptedDaemon, sa_program};
+pub use spoiler::Phase;
 
 use std::path::{Path, PathBuf};
 

@@ -99,7 +99,11 @@ impl Spoiler {
         // Few mutations go so far.
         match self.random.below(24) {
             0 => packet.clear(),
-            1 => packet.resize(MAX_PACKET + 1 + self.random.below(99), 0),
+            1 => {
+                // Cut off where a buffer ends it is a message.
+                packet = valid.iter().max_by_key(|one| one.len()).expect("messages").clone();
+                packet.resize(MAX_PACKET + 1 + self.random.below(99), 0);
+            }
             _ => {}
         }
         let verdict = judge(&packet, phase);

@@ -157,7 +157,7 @@ impl Connection {
     /// The next packet; nothing once the daemon has closed. Waits.
     pub(crate) fn receive(&mut self) -> io::Result<Option<ServerMessage<'_>>> {
         let length = loop {
-            match rustix::net::recv(&self.fd, &mut self.packet[..], RecvFlags::empty()) {
+            match rustix::net::recv(&self.fd, &mut self.packet[..], RecvFlags::TRUNC) {
                 Ok((_, length)) => break length,
                 Err(Errno::INTR) => {}
                 Err(Errno::CONNRESET | Errno::PIPE) => return Ok(None),
@@ -167,7 +167,8 @@ impl Connection {
         if length == 0 {
             return Ok(None);
         }
-        let packet = &self.packet[..length];
+        let packet = self.packet.get(..length);
+        let packet = packet.ok_or_else(|| io::Error::other(format!("a packet of {length} bytes")))?;
         ServerMessage::decode(packet).map(Some).map_err(|error| io::Error::other(error.to_string()))
     }
 }
