@@ -5,7 +5,7 @@
 use ibv_sa_daemon::engine::{Peer, Policy, PortName, Settings};
 use ibv_sa_daemon::policy::{Names, Rules};
 use ibv_sa_samples::holds;
-use ibv_sa_wire::{Filter, Trap};
+use ibv_sa_wire::{Filter, Guid, Trap};
 use libfuzzer_sys::fuzz_target;
 
 /// A host with one user: looking names up is not what is tried here.
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     match Rules::parse(&text, &One) {
         Ok(rules) => {
             holds::description(&rules.describe(defaults));
-            let port = PortName { device: "mlx5_1".into(), number: 1 };
+            let port = PortName { device: "mlx5_1".into(), number: 1, guid: Guid::ZERO };
             for uid in [0, 1000] {
                 let peer = Peer { uid, gid: uid, groups: vec![4], pid: 1, comm: String::new() };
                 let limits = rules.limits(&peer, defaults);

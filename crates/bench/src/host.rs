@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use ibv_sa_daemon::engine::{DefaultPolicy, Level, Settings};
 use ibv_sa_daemon::transport::embedded::Embedded;
-use ibv_sa_daemon::{Config, Daemon, Error, Stopper};
+use ibv_sa_daemon::{Config, Daemon, Error, Signals, Stopper};
 use rustix::thread::gettid;
 
 use crate::Outcome;
@@ -24,7 +24,7 @@ pub struct Host {
     tid: i32,
 }
 
-fn config(socket: PathBuf, sa: &Embedded, signals: bool) -> Config {
+fn config(socket: PathBuf, sa: &Embedded, signals: Option<Signals>) -> Config {
     let sa = sa.clone();
     Config {
         socket,
@@ -47,7 +47,7 @@ impl Host {
     /// Starts it.
     pub fn new() -> Outcome<Host> {
         let (sa, directory) = (Embedded::default(), tempfile::tempdir()?);
-        let daemon = Daemon::new(config(directory.path().join("sa.sock"), &sa, false))?;
+        let daemon = Daemon::new(config(directory.path().join("sa.sock"), &sa, None))?;
         let stopper = daemon.stopper();
         let (tell, told) = channel();
         let thread = std::thread::Builder::new().name("daemon".into()).spawn(move || {
@@ -79,7 +79,7 @@ impl Drop for Host {
 
 /// The daemon as all there is in this process, until a signal comes. Says when it listens.
 pub fn serve(socket: &Path) -> Outcome<()> {
-    let daemon = Daemon::new(config(socket.into(), &Embedded::default(), true))?;
+    let daemon = Daemon::new(config(socket.into(), &Embedded::default(), Some(Signals::catch()?)))?;
     std::io::stdout().write_all(b"!")?;
     std::io::stdout().flush()?;
     Ok(daemon.run()?)
