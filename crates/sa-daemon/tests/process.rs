@@ -1,46 +1,37 @@
 //! The daemon as a process: descriptors, signals, clients that die.
 
 mod common;
+#[path = "common/daemon.rs"]
+mod daemon;
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::{Client, Heard, LIMIT};
-use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
+use daemon::{ARGS, Daemon, own};
+use ibv_sa_daemon::engine::Settings;
 use ibv_sa_daemon::transport::embedded::{DEVICE, Embedded};
-use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::{Filter, Trap};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-const SOCKET: &str = "IBV_SA_TEST_SOCKET";
 const CLIENT: &str = "IBV_SA_TEST_CLIENT";
 
 /// Not a test but the daemon of the others: this binary is started once more.
 #[test]
 fn daemon_process() {
-    let Some(socket) = std::env::var_os(SOCKET) else { return };
-    common::end_with_parent();
-    run(Config {
-        socket: socket.into(),
-        settings: Settings { linger: 0, close: 0, ..Settings::default() },
-        policy: Box::new(DefaultPolicy::default()),
-        transport: Box::new(|sink| {
-            let embedded = Embedded::default();
-            embedded.attach(sink);
-            Ok(Box::new(embedded))
-        }),
-        log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: Some(Signals::catch().expect("two sockets")),
-    })
-    .expect("a clean end");
+    daemon::serve(Settings { linger: 0, close: 0, ..Settings::default() }, |sink| {
+        let embedded = Embedded::default();
+        embedded.attach(sink);
+        Ok(Box::new(embedded))
+    });
 }
 
 /// Not a test either: a program that registers, leaves its socket to a child, and dies.
@@ -61,89 +52,59 @@ fn client_process() {
 }
 
 struct Host {
-    directory: tempfile::TempDir,
-    child: Child,
-}
-
-fn own() -> PathBuf {
-    std::env::current_exe().expect("it runs")
+    daemon: Daemon,
+    _directory: tempfile::TempDir,
 }
 
 impl Host {
     /// A daemon that bash starts after `prepare`.
     fn new(prepare: &str, stdin: Stdio) -> Host {
         let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("sa.sock");
-        let child = Command::new("bash")
-            .args(["-c", &format!("{prepare} exec \"$0\" --exact daemon_process --nocapture")])
-            .arg(own())
-            .env(SOCKET, &socket)
-            .stdin(stdin)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("bash is there");
-        Host { directory, child }
+        let mut command = Command::new("bash");
+        command.args(["-c", &format!("{prepare} exec \"$0\" \"$@\"")]).arg(own()).args(ARGS).stdin(stdin);
+        let daemon = Daemon::start(&mut command, directory.path().join("sa.sock"));
+        Host { daemon, _directory: directory }
     }
 
     fn plain() -> Host {
         let host = Host::new("", Stdio::null());
-        host.wait_for("the socket", |host| host.socket().exists());
+        host.daemon.listens();
         host
     }
 
-    fn socket(&self) -> PathBuf {
-        self.directory.path().join("sa.sock")
-    }
-
-    fn wait_for(&self, what: &str, done: impl Fn(&Host) -> bool) {
-        let end = Instant::now() + LIMIT;
-        while !done(self) {
-            assert!(Instant::now() < end, "{what} did not come");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn proc(&self, name: &str) -> PathBuf {
-        format!("/proc/{}/{name}", self.child.id()).into()
+    fn socket(&self) -> &Path {
+        &self.daemon.socket
     }
 
     fn descriptors(&self) -> usize {
-        std::fs::read_dir(self.proc("fd")).expect("it runs").count()
+        std::fs::read_dir(self.daemon.proc("fd")).expect("it runs").count()
     }
 
     /// Ticks of 10 ms that it has used.
     fn cpu(&self) -> u64 {
-        let stat = std::fs::read_to_string(self.proc("stat")).expect("it runs");
+        let stat = std::fs::read_to_string(self.daemon.proc("stat")).expect("it runs");
         let fields = stat.rsplit(')').next().expect("a name").split_whitespace();
         fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
     }
 
     fn end(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
-        assert!(self.child.wait().expect("it is ours").success());
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(self.daemon.signal(Signal::TERM).success());
     }
 }
 
 #[test]
 fn out_of_descriptors_is_a_pause_and_no_spin() {
     let host = Host::new("ulimit -n 30;", Stdio::null());
-    host.wait_for("the socket", |host| host.socket().exists());
-    let first = Client::new(&host.socket());
-    let crowd: Vec<Client> = (0..60).map(|_| Client::connect(&host.socket())).collect();
+    host.daemon.listens();
+    let first = Client::new(host.socket());
+    let crowd: Vec<Client> = (0..60).map(|_| Client::connect(host.socket())).collect();
     std::thread::sleep(Duration::from_millis(200));
     let before = host.cpu();
     std::thread::sleep(Duration::from_secs(2));
     assert!(host.cpu() - before <= 10, "{} ticks in 2 s", host.cpu() - before);
     first.registered(1, DEVICE, Filter::trap(Trap(64)));
     drop(crowd);
-    let late = Client::new(&host.socket());
+    let late = Client::new(host.socket());
     late.registered(1, DEVICE, Filter::trap(Trap(64)));
     host.end();
 }
@@ -151,8 +112,8 @@ fn out_of_descriptors_is_a_pause_and_no_spin() {
 #[test]
 fn descriptors_are_as_many_as_may_be_and_the_socket_is_for_all() {
     let host = Host::new("ulimit -Sn 30; umask 077;", Stdio::null());
-    host.wait_for("the socket", |host| host.socket().exists());
-    let crowd: Vec<Client> = (0..60).map(|_| Client::new(&host.socket())).collect();
+    host.daemon.listens();
+    let crowd: Vec<Client> = (0..60).map(|_| Client::new(host.socket())).collect();
     let mode = std::fs::metadata(host.socket()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o666);
     drop(crowd);
@@ -169,8 +130,8 @@ fn a_client_is_its_process_and_not_its_descriptor() {
         .status()
         .expect("it runs");
     assert!(status.success());
-    let witness = Client::new(&host.socket());
-    host.wait_for("the end of the dead client", |_| {
+    let witness = Client::new(host.socket());
+    host.daemon.wait_for("the end of the dead client", || {
         let status: serde_json::Value = serde_json::from_str(&witness.status()).expect("JSON");
         status["clients"].as_array().map(Vec::len) == Some(1)
             && status["ports"].as_array().map(Vec::len) == Some(0)
@@ -181,7 +142,7 @@ fn a_client_is_its_process_and_not_its_descriptor() {
 #[test]
 fn descriptors_that_are_sent_are_closed() {
     let host = Host::plain();
-    let client = Client::new(&host.socket());
+    let client = Client::new(host.socket());
     client.registered(1, DEVICE, Filter::trap(Trap(64)));
     let before = host.descriptors();
     let file = std::fs::File::open("/dev/null").expect("a file");
@@ -223,22 +184,22 @@ fn the_socket_may_be_systemds() {
 #[test]
 fn register_and_free_leave_nothing_behind() {
     let host = Host::plain();
-    let client = Client::new(&host.socket());
+    let client = Client::new(host.socket());
     let round = |id: u64| {
         client.registered(id, DEVICE, Filter::trap(Trap(64)));
         client.unregister(id);
         assert_eq!(client.hear(LIMIT), Heard::Unregistered(id));
-        drop(Client::new(&host.socket()));
+        drop(Client::new(host.socket()));
     };
     let memory = || {
-        let status = std::fs::read_to_string(host.proc("status")).expect("it runs");
+        let status = std::fs::read_to_string(host.daemon.proc("status")).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number")
     };
     (1..=500).for_each(round);
     let (descriptors, before) = (host.descriptors(), memory());
     (501..=3000).for_each(round);
-    host.wait_for("the end of the last client", |host| host.descriptors() <= descriptors);
+    host.daemon.wait_for("the end of the last client", || host.descriptors() <= descriptors);
     // An allocator keeps what it likes; a leak of each round would be larger.
     let after = memory();
     assert!(after < before + 4096, "{before} kB grew to {after} kB");

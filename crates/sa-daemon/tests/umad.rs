@@ -1,82 +1,41 @@
 //! The daemon with libibumad, on umad2sim: in a process of its own, as that is a preload.
 
 mod common;
+#[path = "common/daemon.rs"]
+mod daemon;
 #[path = "common/fabric.rs"]
 mod fabric;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Client, Heard, LIMIT, QUIET};
+use daemon::{ARGS, Daemon, own};
 use fabric::Fabric;
-use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
+use ibv_sa_daemon::engine::Settings;
 use ibv_sa_daemon::transport::umad::Umad;
-use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::{Filter, Trap};
 
-const SOCKET: &str = "IBV_SA_TEST_SOCKET";
 const DEVICE: &str = "ibsim0";
 
 /// Not a test but the daemon of the others: this binary is started once more, under the preload.
 #[test]
 fn daemon_process() {
-    let Some(socket) = std::env::var_os(SOCKET) else { return };
-    common::end_with_parent();
-    run(Config {
-        socket: socket.into(),
-        settings: Settings { linger: 200_000_000, close: 200_000_000, ..Settings::default() },
-        policy: Box::new(DefaultPolicy::default()),
-        transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
-        log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: Some(Signals::catch().expect("two sockets")),
-    })
-    .expect("a clean end");
+    let settings = Settings { linger: 200_000_000, close: 200_000_000, ..Settings::default() };
+    daemon::serve(settings, |sink| Ok(Box::new(Umad::new(sink)?)));
 }
 
-struct Host {
-    socket: PathBuf,
-    child: Child,
-}
-
-impl Host {
-    fn at(fabric: &Fabric, node: &str) -> Host {
-        let socket = fabric.path().join("umad.sock");
-        let own = std::env::current_exe().expect("it runs");
-        let args = [own.to_str().expect("a plain path"), "--exact", "daemon_process", "--nocapture"];
-        let child = fabric
-            .command("run", &[&[node], &args[..]].concat())
-            .env("GMP", "1")
-            .env(SOCKET, &socket)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("bash is there");
-        let end = Instant::now() + LIMIT;
-        while !Path::new(&socket).exists() {
-            assert!(Instant::now() < end, "the daemon does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Host { socket, child }
-    }
-
-    fn signal(&mut self, signal: rustix::process::Signal) -> ExitStatus {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).expect("it runs");
-        self.child.wait().expect("it is ours")
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn daemon_at(fabric: &Fabric, node: &str) -> Daemon {
+    let own = own();
+    let args = [&[node, own.to_str().expect("a plain path")], &ARGS[..]].concat();
+    let daemon = Daemon::start(fabric.command("run", &args).env("GMP", "1"), fabric.path().join("umad.sock"));
+    daemon.listens();
+    daemon
 }
 
 #[test]
 fn libibumad_end_to_end() {
     let fabric = Fabric::new();
-    let mut host = Host::at(&fabric, "Hca4");
+    let mut host = daemon_at(&fabric, "Hca4");
     let client = Client::new(&host.socket);
     client.register(9, "nothing0", Filter::trap(Trap(65)), 0);
     assert_eq!(client.hear(LIMIT), Heard::Registered(9, -libc::ENODEV));

@@ -3,36 +3,28 @@
 //! kernel's part is played, so that this shows what the daemon makes of it and not that a kernel does so.
 
 mod common;
+#[path = "common/daemon.rs"]
+mod daemon;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Client, Heard, LIMIT};
-use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
+use daemon::{ARGS, Daemon, own};
+use ibv_sa_daemon::engine::Settings;
 use ibv_sa_daemon::transport::umad::Umad;
-use ibv_sa_daemon::{Config, Signals, run};
 use ibv_sa_wire::proto::{ClientMessage, PortSelector, Register};
 use ibv_sa_wire::{Filter, Guid, Trap};
 
-const SOCKET: &str = "IBV_SA_TEST_SOCKET";
 const DEVICE: &str = "fake0";
 
 /// Not a test but the daemon of the others: this binary is started once more, with the double where the loader looks.
 #[test]
 fn daemon_process() {
-    let Some(socket) = std::env::var_os(SOCKET) else { return };
-    common::end_with_parent();
-    run(Config {
-        socket: socket.into(),
-        settings: Settings { linger: 0, close: 0, spread: 100_000_000, ..Settings::default() },
-        policy: Box::new(DefaultPolicy::default()),
-        transport: Box::new(|sink| Ok(Box::new(Umad::new(sink)?))),
-        log: Box::new(|record| eprintln!("{}", record.text)),
-        signals: Some(Signals::catch().expect("two sockets")),
-    })
-    .expect("a clean end");
+    let settings = Settings { linger: 0, close: 0, spread: 100_000_000, ..Settings::default() };
+    daemon::serve(settings, |sink| Ok(Box::new(Umad::new(sink)?)));
 }
 
 fn double(source: &str, library: &Path) {
@@ -47,7 +39,7 @@ fn double(source: &str, library: &Path) {
 
 struct Host {
     directory: tempfile::TempDir,
-    child: Child,
+    daemon: Daemon,
 }
 
 impl Host {
@@ -63,28 +55,25 @@ impl Host {
         for switch in switches {
             std::fs::write(path.join(switch), "").expect("a file");
         }
-        let child = Command::new(std::env::current_exe().expect("it runs"))
-            .args(["--exact", "daemon_process", "--nocapture"])
+        let mut command = Command::new(own());
+        command
+            .args(ARGS)
             .env("LD_LIBRARY_PATH", path)
             .env("DOUBLE_DIR", path)
-            .env(SOCKET, path.join("sa.sock"))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(path.join("log")).expect("a file"))
-            .spawn()
-            .expect("it runs");
-        let host = Host { directory, child };
-        host.wait_for("the socket", |host| host.socket().exists());
-        host
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.path().join("sa.sock")
+            .stderr(std::fs::File::create(path.join("log")).expect("a file"));
+        let daemon = Daemon::start(&mut command, path.join("sa.sock"));
+        daemon.listens();
+        Host { directory, daemon }
     }
 
     fn switch(&self, name: &str, on: bool) {
         let path = self.directory.path().join(name);
         if on { std::fs::write(path, "") } else { std::fs::remove_file(path) }.expect("a file");
+    }
+
+    fn wait_for(&self, what: &str, done: impl Fn(&Host) -> bool) {
+        self.daemon.wait_for(what, || done(self));
     }
 
     /// Something happens to the device.
@@ -108,20 +97,13 @@ impl Host {
     fn calls(&self, name: &str) -> usize {
         self.text("calls").lines().filter(|line| *line == name).count()
     }
-
-    fn wait_for(&self, what: &str, done: impl Fn(&Host) -> bool) {
-        let end = Instant::now() + LIMIT;
-        while !done(self) {
-            assert!(Instant::now() < end, "{what} did not come: {}", self.text("log"));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the daemon's log:\n{}", self.text("log"));
+        }
     }
 }
 
@@ -138,7 +120,7 @@ fn status(client: &Client, id: u64) -> i32 {
 #[test]
 fn another_process_has_the_reports_of_the_port() {
     let host = Host::new(&["taken"]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     client.register(1, DEVICE, Filter::trap(Trap(64)), Register::AUTO_REREGISTER);
     assert_eq!(status(&client, 1), -libc::EBUSY);
     client.register(2, DEVICE, Filter::trap(Trap(64)), 0);
@@ -157,7 +139,7 @@ fn another_process_has_the_reports_of_the_port() {
 #[test]
 fn nothing_is_sent_to_a_port_that_is_closed() {
     let host = Host::new(&[]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     client.registered(1, DEVICE, Filter::trap(Trap(64)));
     client.register(2, DEVICE, Filter::trap(Trap(65)), Register::AUTO_REREGISTER);
     assert_eq!(status(&client, 2), 0);
@@ -181,7 +163,7 @@ fn nothing_is_sent_to_a_port_that_is_closed() {
 #[test]
 fn devices_are_not_read_for_each_registration() {
     let host = Host::new(&[]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     let start = Instant::now();
     for id in 1..=500 {
         let name = format!("nothing{id}");
@@ -203,7 +185,7 @@ const CLIENT_REREGISTER: i32 = 17;
 #[test]
 fn an_sm_that_asks_for_subscriptions_again_gets_them() {
     let host = Host::new(&["verbs"]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     client.register(1, DEVICE, Filter::trap(Trap(64)), Register::AUTO_REREGISTER);
     assert_eq!(status(&client, 1), 0);
     let (mut sends, mut acks) = (host.calls("send"), 0);
@@ -237,7 +219,7 @@ fn an_sm_that_asks_for_subscriptions_again_gets_them() {
 #[test]
 fn without_events_of_the_device_the_log_says_so() {
     let host = Host::new(&[]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     client.registered(1, DEVICE, Filter::trap(Trap(64)));
     host.wait_for("a line", |host| {
         host.text("log")
@@ -248,7 +230,7 @@ fn without_events_of_the_device_the_log_says_so() {
 #[test]
 fn a_device_that_comes_back_is_known_by_its_ports_guid() {
     let host = Host::new(&["verbs"]);
-    let client = Client::new(&host.socket());
+    let client = Client::new(&host.daemon.socket);
     client.register(1, DEVICE, Filter::trap(Trap(64)), Register::AUTO_REREGISTER);
     assert_eq!(status(&client, 1), 0);
     // It goes, and its name is another device's.
@@ -260,7 +242,7 @@ fn a_device_that_comes_back_is_known_by_its_ports_guid() {
                 with GUID 0x0000000000009999";
     host.wait_for(line, |host| host.text("log").contains(line));
     // Who means the new one gets it.
-    let other = Client::new(&host.socket());
+    let other = Client::new(&host.daemon.socket);
     let mut id = 0;
     let mut is_served = || {
         id += 1;
