@@ -30,15 +30,21 @@ pub fn command() -> PathBuf {
     product("build/release/ibv-sa", "make build/release/ibv-sa")
 }
 
-/// The daemon at Hca4, and what others may read: the command, the library, the socket.
+/// The daemon at a node, and what others may read: the command, the library, the socket.
 pub struct Host {
     pub fabric: Fabric,
+    node: &'static str,
     public: tempfile::TempDir,
     daemon: Option<Child>,
 }
 
 impl Host {
+    /// Hca4 of the four.
     pub fn new() -> Host {
+        Host::at(Fabric::new(), "Hca4")
+    }
+
+    pub fn at(fabric: Fabric, node: &'static str) -> Host {
         assert!(
             rustix::process::geteuid().is_root(),
             "these tests start programs as several users: run them as root"
@@ -52,10 +58,9 @@ impl Host {
         // Where no RDMA is installed, or another one, programs have libibverbs all the same.
         let verbs = "libibverbs.so.1";
         std::fs::copy(scripted_dir().join(verbs), public.path().join(verbs)).expect("make scripted made it");
-        let fabric = Fabric::new();
         // However this test ends, fabric and daemon end with it.
         fabric.script("watch", &[&std::process::id().to_string()]);
-        let mut host = Host { fabric, public, daemon: None };
+        let mut host = Host { fabric, node, public, daemon: None };
         host.start();
         host
     }
@@ -71,7 +76,7 @@ impl Host {
     /// With nothing of our environment but the way to the simulated port.
     pub fn start(&mut self) {
         let ibv_sa = command();
-        let args = ["Hca4", ibv_sa.to_str().expect("a plain path"), "daemon", "--socket"];
+        let args = [self.node, ibv_sa.to_str().expect("a plain path"), "daemon", "--socket"];
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("a file");
         let run = self.fabric.command("run", &args);
         // Root, but without a capability, as its unit starts it.
@@ -118,7 +123,8 @@ impl Host {
     pub fn forget_client(&self) {
         // ibsim sees that a client is gone when it writes to it; until then nobody else may be there.
         let clients = self.fabric.script("cmd", &["Attached"]);
-        for line in clients.lines().filter(|line| line.contains("\"Hca4\"")) {
+        let node = format!("\"{}\"", self.node);
+        for line in clients.lines().filter(|line| line.contains(&node)) {
             let number = line.trim_start_matches("Client ").split(':').next().expect("a number");
             self.fabric.console(&format!("X {number}"));
         }

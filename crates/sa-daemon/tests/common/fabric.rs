@@ -18,6 +18,8 @@ pub struct Fabric {
     directory: tempfile::TempDir,
     /// Name of ibsim's sockets.
     pub base: String,
+    /// A node that is there to ask the SA.
+    bystander: &'static str,
 }
 
 /// Seen from wherever the test is built.
@@ -38,8 +40,23 @@ impl Fabric {
     /// The same with more arguments for OpenSM.
     pub fn with(opensm: &[&str]) -> Fabric {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut fabric = Fabric { directory, base: String::new() };
-        let net = testbed().join("four.net");
+        Fabric::of(directory, &testbed().join("four.net"), "Hca2", opensm)
+    }
+
+    /// So many HCAs, from H000 with the SM on, 20 at a switch.
+    pub fn tree(hcas: usize, opensm: &[&str]) -> Fabric {
+        let directory = tempfile::tempdir().expect("a directory");
+        let net = directory.path().join("tree.net");
+        let status = Command::new(testbed().join("mknet.py"))
+            .arg(hcas.to_string())
+            .stdout(std::fs::File::create(&net).expect("a file"))
+            .status();
+        assert!(status.expect("python3 is there").success());
+        Fabric::of(directory, &net, "H001", opensm)
+    }
+
+    fn of(directory: tempfile::TempDir, net: &Path, bystander: &'static str, opensm: &[&str]) -> Fabric {
+        let mut fabric = Fabric { directory, base: String::new(), bystander };
         let mut start = vec![net.to_str().expect("a plain path")];
         start.extend(opensm);
         fabric.script("start", &start);
@@ -84,6 +101,13 @@ impl Fabric {
         self.script("cmd", &[command]);
     }
 
+    /// Many commands at once.
+    pub fn batch(&self, commands: &[String]) {
+        let file = self.path().join("batch");
+        std::fs::write(&file, commands.join("\n") + "\n").expect("a file");
+        self.console(&format!("!{}", file.display()));
+    }
+
     /// A link goes down.
     pub fn unlink(&self, node: &str) {
         self.console(&format!("Unlink \"{node}\""));
@@ -108,7 +132,7 @@ impl Fabric {
     /// The SA's own list of subscriptions: one line of numbers, sorted, for each.
     pub fn subscriptions(&self) -> Vec<String> {
         let Output { stdout, status, .. } =
-            self.command("run", &["Hca2", "saquery", "-I"]).output().expect("saquery is there");
+            self.command("run", &[self.bystander, "saquery", "-I"]).output().expect("saquery is there");
         assert!(status.success());
         let text = String::from_utf8_lossy(&stdout).into_owned();
         let mut traps: Vec<String> = text
@@ -137,7 +161,7 @@ impl Fabric {
     pub fn group(&self, mgid: Gid, method: Method) {
         // MGID, port, Q_Key, traffic class, P_Key, service level, flow label, join state.
         const COMPONENTS: u64 = 0x130C7;
-        let sim = Sim::new(&self.base, "Hca2", false).expect("ibsim has room");
+        let sim = Sim::new(&self.base, self.bystander, false).expect("ibsim has room");
         let state = sim.state().expect("ibsim answers");
         let mut headers = Headers::request(method, Attribute::MC_MEMBER_RECORD, 77);
         headers.sa.component_mask = COMPONENTS.into();
@@ -165,7 +189,7 @@ impl Fabric {
 
     /// Hca2 tells the SM of something, in traps of the subnet management class.
     pub fn inject(&self, notices: &[Notice]) {
-        let sim = Sim::new(&self.base, "Hca2", false).expect("ibsim has room");
+        let sim = Sim::new(&self.base, self.bystander, false).expect("ibsim has room");
         let sm_lid = sim.state().expect("ibsim answers").sm_lid;
         for (notice, tid) in notices.iter().zip(1..) {
             let mut mad = [0; 256];
