@@ -57,7 +57,10 @@ static void one(struct ibv_sa_event_channel *channel, int trap)
 int main(int argc, char **argv)
 {
 	struct ibv_sa_event_channel *channel = make_channel();
-	struct ibv_sa_inform_filter filter = { .comp_mask = IBV_SA_INFORM_TRAP };
+	struct ibv_sa_inform_filter filter = {
+		.comp_mask = IBV_SA_INFORM_TRAP | IBV_SA_INFORM_IS_GENERIC,
+		.is_generic = 1,
+	};
 	char byte;
 
 	REQUIRE(argc == 5);

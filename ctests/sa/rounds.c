@@ -5,19 +5,6 @@
 
 #include "sa.h"
 
-static long memory_kib(void)
-{
-	char text[128];
-	int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-
-	REQUIRE(file >= 0);
-	ssize_t length = read(file, text, sizeof(text) - 1);
-	close(file);
-	REQUIRE(length > 0);
-	text[length] = 0;
-	return strtol(text, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 // The kernel gives pages in groups and takes them back when it likes: the most of the first third of the rounds against
 // the least of the last.
 static long most, least = -1;

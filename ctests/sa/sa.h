@@ -200,6 +200,17 @@ UNUSED static void nothing_comes(struct ibv_sa_event_channel *channel, int milli
 	set_nonblocking(channel, false);
 }
 
+/* errno is of a channel or registration that there cannot be without a daemon. */
+UNUSED static bool is_without_daemon(void)
+{
+	const int errors[] = { ENOENT, ECONNREFUSED, ECONNRESET, EBUSY };
+
+	for (unsigned int i = 0; i < sizeof(errors) / sizeof(*errors); i++)
+		if (errno == errors[i])
+			return true;
+	return false;
+}
+
 /* ---- a thread that is blocked --------------------------------------------------------------- */
 
 /* Set by a thread right before the call that will block; 0 until then. */
@@ -240,6 +251,19 @@ UNUSED static int count_fds(void)
 	for (int fd = 0; fd < 1024; fd++)
 		count += fcntl(fd, F_GETFD) >= 0;
 	return count;
+}
+
+UNUSED static long memory_kib(void)
+{
+	char text[128];
+	int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	REQUIRE(file >= 0);
+	ssize_t length = read(file, text, sizeof(text) - 1);
+	close(file);
+	REQUIRE(length > 0);
+	text[length] = 0;
+	return strtol(text, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 #endif

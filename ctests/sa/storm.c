@@ -11,16 +11,6 @@ static struct ibv_sa_event_channel *shared;
 static struct ibv_context *device;
 static volatile int made;
 
-static bool is_without_daemon(void)
-{
-	const int errors[] = { ENOENT, ECONNREFUSED, ECONNRESET, EBUSY };
-
-	for (unsigned int i = 0; i < sizeof(errors) / sizeof(*errors); i++)
-		if (errno == errors[i])
-			return true;
-	return false;
-}
-
 static struct ibv_sa_id *enlist(struct ibv_sa_event_channel *channel, unsigned int flags)
 {
 	const struct ibv_sa_inform_filter filter = { .device_name = "ibsim0", .flags = flags };

@@ -32,6 +32,7 @@ fn a_burst_reaches_every_registration_once() {
     let start = |_| host.c_program_with(USER, "ctests/sa/burst.c", &[registrations.as_str(), gids.as_str()]);
     let mut programs: Vec<Talk> = (0..PROGRAMS).map(start).collect();
     programs.iter_mut().for_each(|one| one.hears_line("ready"));
+    host.fabric.wait_for_subscriptions(&["64", "65"]);
     let all = |command: &str| {
         let commands: Vec<_> = LEAVING.map(|hca| format!("{command} \"H{hca:03}\"")).collect();
         host.fabric.batch(&commands);

@@ -96,6 +96,8 @@ impl Host {
         let end = Instant::now() + LIMIT;
         // A socket of one that was killed may be there.
         while !is_listened_at(&self.socket()) {
+            let ended = self.daemon.as_mut().expect("it was started").try_wait().expect("ours");
+            assert_eq!(ended, None, "the daemon has ended: {}", self.log());
             assert!(Instant::now() < end, "the daemon does not listen: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -43,6 +43,15 @@ impl Fabric {
         Fabric::of(directory, &testbed().join("four.net"), "Hca2", opensm)
     }
 
+    /// The four with an SM that reports in the order in which it hears: otherwise its threads overtake each other.
+    pub fn in_order() -> Fabric {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = directory.path().join("opensm.conf");
+        std::fs::write(&config, "single_thread TRUE\n").expect("a file");
+        let opensm = ["-F", config.to_str().expect("a plain path")];
+        Fabric::of(directory, &testbed().join("four.net"), "Hca2", &opensm)
+    }
+
     /// So many HCAs, from H000 with the SM on, 20 at a switch.
     pub fn tree(hcas: usize, opensm: &[&str]) -> Fabric {
         let directory = tempfile::tempdir().expect("a directory");
