@@ -45,23 +45,22 @@ is_alive() { # PIDFILE
   pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null
 }
 
-# stop_recorded PIDFILE [SIGNAL]: the process is signalled only if its environment says that it belongs to this fabric:
-# pids are used again.
-# belongs PID: its environment says that it is of this fabric.
+# belongs PID: its environment says that it is of this fabric. One that is dead and not yet waited for has none.
 belongs() {
   grep -qz "^FABRIC_DIR=$dir\$" "/proc/$1/environ" 2>/dev/null
 }
 
+# stop_recorded PIDFILE [SIGNAL]: the process is signalled only if it belongs to this fabric: pids are used again.
 stop_recorded() {
   local file=$1 signal=${2:-TERM} pid tries=100
   pid=$(cat "$file" 2>/dev/null) || return 0
   if [ -n "$pid" ] && belongs "$pid"; then
     kill "-$signal" "$pid" 2>/dev/null
-    while kill -0 "$pid" 2>/dev/null && [ "$tries" -gt 0 ]; do
+    while belongs "$pid" && [ "$tries" -gt 0 ]; do
       sleep 0.02
       tries=$((tries - 1))
     done
-    kill -KILL "$pid" 2>/dev/null
+    ! belongs "$pid" || kill -KILL "$pid" 2>/dev/null
     rm -rf "$dir/run/sys-$pid"
   fi
   rm -f "$file"
