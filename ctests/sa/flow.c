@@ -8,6 +8,7 @@
 //   until N     each registration has got notice N
 //   free        there is no daemon: the spare registrations are freed, and there are no new ones
 //   back N      all registrations were lost N times and are active, the spare ones are made again
+//   told N M    each registration was told N times that it was lost, and M times that notices were: as many as are missing
 //   measure     prints memory in KiB and the number of descriptors
 //
 // The end of stdin is its end.
@@ -23,7 +24,7 @@ struct registration {
 	bool active;
 	// The next notice may have any higher number: what came while nobody had subscribed is lost.
 	bool fresh;
-	int losses;
+	int losses, overflows;
 	unsigned long long last;
 };
 
@@ -74,7 +75,11 @@ static void take(struct ibv_sa_event *event)
 		REQUIRE(ibv_sa_ack_event(event) == 0);
 		return;
 	}
-	if (event->attr_id == IBV_SA_ATTR_NOTICE) {
+	if (event->status == -EOVERFLOW) {
+		REQUIRE(event->attr_id == IBV_SA_ATTR_NOTICE && one->active && event->attr_count > 0);
+		one->overflows++;
+		one->last += (unsigned int)event->attr_count;
+	} else if (event->attr_id == IBV_SA_ATTR_NOTICE) {
 		unsigned long long number = number_of(event);
 
 		if (!one->active || (one->fresh ? number <= one->last : number != one->last + 1))
@@ -158,9 +163,18 @@ static void back(int losses)
 
 static void until(unsigned long long number)
 {
-	for (int i = 0; i < STEADY; i++)
+	for (int i = 0; i < STEADY + SPARE; i++)
 		while (all[i].last < number)
 			take(get(channel));
+}
+
+static void was_told(const char *numbers)
+{
+	char *next;
+	int losses = (int)strtol(numbers, &next, 10), overflows = (int)strtol(next, NULL, 10);
+
+	for (int i = 0; i < STEADY + SPARE; i++)
+		REQUIRE(all[i].losses == losses && all[i].overflows == overflows);
 }
 
 static void measure(void)
@@ -176,6 +190,8 @@ static void obey(const char *line)
 		until(strtoull(line + 6, NULL, 10));
 	else if (!strncmp(line, "back ", 5))
 		back(atoi(line + 5));
+	else if (!strncmp(line, "told ", 5))
+		was_told(line + 5);
 	else if (!strcmp(line, "free\n"))
 		free_spare();
 	else

@@ -4,7 +4,6 @@
 mod common;
 #[path = "../../crates/sa-daemon/tests/common/fabric.rs"]
 mod fabric;
-#[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "sa_fabric/host.rs"]
 mod host;
 

@@ -6,15 +6,14 @@ mod common;
 mod fabric;
 #[path = "sa_fabric/flow.rs"]
 mod flow;
-#[allow(dead_code, reason = "each test binary uses a part")]
 #[path = "sa_fabric/host.rs"]
 mod host;
 
 use std::time::{Duration, Instant};
 
 use fabric::Fabric;
-use flow::Flow;
-use host::{Host, LIMIT, Talk};
+use flow::{Flow, end, go_on, obey, program};
+use host::{Host, LIMIT};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -23,40 +22,9 @@ const OTHER: u32 = 1002;
 /// Any number that no SM makes, and another one.
 const TRAP: u16 = 1234;
 const VICTIMS: u16 = 1235;
-/// Notices that have to come after each kill.
-const MORE: u64 = 20;
 
 fn rounds() -> usize {
     if std::env::var_os("SOAK").is_some() { 100 } else { 10 }
-}
-
-/// A program that has what it wants. See the program.
-fn program(host: &Host, uid: u32, trap: u16, is_busy: bool) -> Talk {
-    let busy = if is_busy { "1" } else { "0" };
-    let mut talk = host.c_program_with(uid, "ctests/sa/flow.c", &[&trap.to_string(), busy]);
-    talk.hears_line("ready");
-    talk
-}
-
-/// All of them do it.
-fn obey(programs: &mut [Talk], command: &str) {
-    programs.iter_mut().for_each(|one| one.says(command));
-    programs.iter_mut().for_each(|one| one.hears_line(command));
-}
-
-/// Nothing is left out from where they are.
-fn go_on(programs: &mut [Talk], flow: &Flow) {
-    obey(programs, &format!("until {}", flow.sent() + MORE));
-}
-
-/// They end as they should, and nothing is left of them.
-fn end(programs: Vec<Talk>, host: &Host) {
-    for mut program in programs {
-        program.says_no_more();
-        program.hears_line("good");
-        assert!(program.wait().success());
-    }
-    host.fabric.wait_for_subscriptions(&[]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Numbered notices that pass through the SA all the time.
+//! Numbered notices that pass through the SA all the time, and the programs that follow them (`ctests/sa/flow.c`).
 
-use std::sync::Arc;
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,14 +13,17 @@ use ibv_sa_wire::mad::{Notice, NoticeType, Producer};
 use zerocopy::IntoBytes;
 
 use crate::fabric::Fabric;
+use crate::host::{Host, Talk};
 
 /// Between one number and the next.
 const PACE: Duration = Duration::from_millis(5);
+/// Notices that have to come after whatever was done.
+const MORE: u64 = 20;
 
 /// A node of the fabric that sends them; ended with this value.
 pub struct Flow {
     sent: Arc<AtomicU64>,
-    pauses: Arc<AtomicBool>,
+    pauses: Arc<Mutex<bool>>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -28,16 +33,18 @@ impl Flow {
     pub fn start(fabric: &Fabric, traps: &[u16]) -> Flow {
         let sim = Sim::new(&fabric.base, "Hca3", false).expect("ibsim has room");
         let sm_lid = sim.state().expect("ibsim answers").sm_lid;
-        let (sent, pauses, ends): (Arc<AtomicU64>, Arc<AtomicBool>, Arc<AtomicBool>) = Default::default();
+        let (sent, pauses, ends): (Arc<AtomicU64>, Arc<Mutex<bool>>, Arc<AtomicBool>) = Default::default();
         let (count, pause, end, traps) = (sent.clone(), pauses.clone(), ends.clone(), traps.to_vec());
         let thread = std::thread::spawn(move || {
             loop {
-                if !pause.load(Relaxed) {
+                let paused = pause.lock().expect("no panic");
+                if !*paused {
                     let number = count.fetch_add(1, Relaxed) + 1;
                     for trap in &traps {
                         sim.send(sm_lid, 0, &trap_mad(*trap, number)).expect("ibsim takes it");
                     }
                 }
+                drop(paused);
                 let next = Instant::now() + PACE;
                 // The SM says to each that it has heard. A client that does not read stops ibsim.
                 while Instant::now() < next {
@@ -53,7 +60,7 @@ impl Flow {
 
     /// Nothing is sent, or it goes on. umad2sim crashes on a report that comes before its program wants reports.
     pub fn pause(&self, pauses: bool) {
-        self.pauses.store(pauses, Relaxed);
+        *self.pauses.lock().expect("no panic") = pauses;
     }
 
     /// The last number.
@@ -79,4 +86,33 @@ fn trap_mad(trap: u16, number: u64) -> [u8; 256] {
     mad[12..16].copy_from_slice(&(number as u32).to_be_bytes());
     mad[64..144].copy_from_slice(notice.as_bytes());
     mad
+}
+
+/// A program that has what it wants. See there.
+pub fn program(host: &Host, uid: u32, trap: u16, is_busy: bool) -> Talk {
+    let busy = if is_busy { "1" } else { "0" };
+    let mut talk = host.c_program_with(uid, "ctests/sa/flow.c", &[&trap.to_string(), busy]);
+    talk.hears_line("ready");
+    talk
+}
+
+/// All of them do it.
+pub fn obey(programs: &mut [Talk], command: &str) {
+    programs.iter_mut().for_each(|one| one.says(command));
+    programs.iter_mut().for_each(|one| one.hears_line(command));
+}
+
+/// Nothing is left out from where they are.
+pub fn go_on(programs: &mut [Talk], flow: &Flow) {
+    obey(programs, &format!("until {}", flow.sent() + MORE));
+}
+
+/// They end as they should, and nothing is left of them.
+pub fn end(programs: Vec<Talk>, host: &Host) {
+    for mut program in programs {
+        program.says_no_more();
+        program.hears_line("good");
+        assert!(program.wait().success());
+    }
+    host.fabric.wait_for_subscriptions(&[]);
 }

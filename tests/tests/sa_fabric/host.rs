@@ -65,6 +65,17 @@ impl Host {
         host
     }
 
+    /// Starts the daemon anew with this policy.
+    pub fn govern(&mut self, policy: &str) {
+        self.stop();
+        std::fs::write(self.policy(), policy).expect("room");
+        self.start();
+    }
+
+    fn policy(&self) -> PathBuf {
+        self.public().join("policy.toml")
+    }
+
     pub fn public(&self) -> &Path {
         self.public.path()
     }
@@ -79,12 +90,14 @@ impl Host {
         let args = [self.node, ibv_sa.to_str().expect("a plain path"), "daemon", "--socket"];
         let log = std::fs::File::options().create(true).append(true).open(self.log_file()).expect("a file");
         let run = self.fabric.command("run", &args);
+        let policy = Some(self.policy()).filter(|policy| policy.exists());
         // Root, but without a capability, as its unit starts it.
         let daemon = Command::new("setpriv")
             .args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
             .arg(run.get_program())
             .args(run.get_args())
             .arg(self.socket())
+            .args(policy.iter().flat_map(|policy| [Path::new("--policy"), policy]))
             .env_clear()
             .envs([("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), ("GMP", "1")])
             .stdin(Stdio::null())

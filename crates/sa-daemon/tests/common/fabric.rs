@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ibv_sa_daemon::transport::ibsim::Client as Sim;
+use rustix::process::{Pid, Signal, kill_process};
 use zerocopy::IntoBytes;
 
 use crate::common::LIMIT;
@@ -136,6 +137,13 @@ impl Fabric {
 
     pub fn relink(&self, node: &str) {
         self.console(&format!("ReLink \"{node}\""));
+    }
+
+    /// The SM stops, or goes on. What is sent to it meanwhile has to be little: it stops the simulator otherwise.
+    pub fn signal_sm(&self, signal: Signal) {
+        let pid = std::fs::read_to_string(self.path().join("sm-main.pid")).expect("fabric.sh writes it");
+        let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("not 0");
+        kill_process(pid, signal).expect("it runs");
     }
 
     /// The SA's own list of subscriptions: one line of numbers, sorted, for each.
