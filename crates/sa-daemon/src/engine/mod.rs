@@ -299,6 +299,7 @@ impl Engine {
         for wish in registration.wishes() {
             entry.port.want(wish, &mut ctx!(self, now));
         }
+        entry.port.hurry();
         if let Some(client) = self.clients.get_mut(&client) {
             client.registrations.insert(name, id);
             self.users.change(client.peer.uid, |usage| usage.registrations += 1);

@@ -22,6 +22,9 @@ use super::work;
 /// A subscription that was just ended may still have a Report on its way.
 const OVERLAP_AFTER: u64 = 1_000_000_000;
 
+/// However many want it, a port that could not be opened is not tried again sooner.
+const AGAIN: u64 = 1_000_000_000;
+
 /// How many times a notice may come while nobody knows what an earlier life has left at the SA.
 const UNSURE: usize = 4;
 
@@ -47,7 +50,9 @@ pub enum Link {
     Open(PortInfo),
     /// It could not; ask again then.
     Failed {
-        /// When.
+        /// When it could not.
+        at: u64,
+        /// When to ask.
         again: u64,
     },
 }
@@ -204,12 +209,19 @@ impl Port {
     pub fn failed(&mut self, context: &mut Context<'_>) {
         let pause = context.pause(self.failures);
         self.failures += 1;
-        self.link = Link::Failed { again: context.now + pause };
+        self.link = Link::Failed { at: context.now, again: context.now + pause };
         self.state = PortState::default();
         self.lose_lease(context);
         let planned = &self.planned;
         self.subscriptions.retain(|wish, _| planned.contains(wish));
         self.replan(context);
+    }
+
+    /// Somebody new waits for an answer, and not as long as those do who have had one.
+    pub fn hurry(&mut self) {
+        if let Link::Failed { at, again } = &mut self.link {
+            *again = (*again).min(*at + AGAIN);
+        }
     }
 
     /// The port was looked at. Returns whether subscriptions may have been lost.
@@ -243,7 +255,7 @@ impl Port {
     /// When something is to be done.
     pub fn deadline(&self) -> Option<u64> {
         let again = match self.link {
-            Link::Failed { again } if !self.wishes.is_empty() => Some(again),
+            Link::Failed { again, .. } if !self.wishes.is_empty() => Some(again),
             _ => None,
         };
         let subscriptions = self.subscriptions.values().filter_map(|state| state.due).min();
@@ -253,7 +265,7 @@ impl Port {
     /// Does what is due. Returns what came of it, and whether the port is needed no more.
     pub fn tick(&mut self, context: &mut Context<'_>) -> (Vec<Outcome>, bool) {
         let mut outcomes = Vec::new();
-        if let Link::Failed { again } = self.link
+        if let Link::Failed { again, .. } = self.link
             && again <= context.now
             && !self.wishes.is_empty()
         {

@@ -273,6 +273,31 @@ fn a_device_that_goes_and_comes_back() {
 }
 
 #[test]
+fn who_comes_late_to_a_port_that_fails_is_told_soon() {
+    let mut world = World::new();
+    world.connect(1, 1001);
+    world.fails = Some(-libc::EBUSY);
+    world.register(1, 1, Filter::trap(Trap(64)), true);
+    world.pass(300 * SECOND);
+    assert_eq!(world.told(1), [Registered(1, 0), Status(1, -libc::EBUSY)]);
+    let tried = world.open.len();
+    for id in 2..100 {
+        world.register(1, id, Filter::trap(Trap(65)), false);
+    }
+    world.pass(SECOND);
+    let told = world.told(1);
+    for id in 2..100 {
+        assert!(told.contains(&Status(id, -libc::EBUSY)), "{id}: {told:?}");
+    }
+    // Not once for each.
+    assert!(world.open.len() <= tried + 2, "{} times", world.open.len() - tried);
+    world.fails = None;
+    world.register(1, 100, Filter::trap(Trap(65)), false);
+    world.pass(SECOND);
+    assert_eq!(world.told(1), [Registered(100, 0), Status(1, 0), Status(100, 0)]);
+}
+
+#[test]
 fn a_clean_end_leaves_nothing_at_the_sa() {
     let mut world = World::new();
     two(&mut world);
