@@ -158,9 +158,15 @@ fn explained(error: Error) -> Failure {
             "; install it (Debian: libibumad3)"
         }
         Error::System { what: "the transport", .. } => "; is the kernel module there? modprobe ib_umad",
-        Error::Socket { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            "; make the directory, mode 0755"
-        }
+        Error::Socket { source, .. } => match source.kind() {
+            io::ErrorKind::NotFound => "; make the directory, mode 0755",
+            io::ErrorKind::PermissionDenied => {
+                "; start it as root, or name a place of this user with --socket"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => "; name a place that can be written to with --socket",
+            io::ErrorKind::StorageFull => "; make room there, or name another place with --socket",
+            _ => "",
+        },
         _ => "",
     };
     Failure::new(FAILED, format!("{error}{remedy}"))
@@ -171,6 +177,8 @@ struct Log {
     /// Lines begin with a level that journald reads (sd-daemon(3)).
     is_journal: bool,
     dropped: u64,
+    /// The last thing written is the beginning of a line.
+    is_torn: bool,
 }
 
 impl Log {
@@ -181,7 +189,7 @@ impl Log {
             let about = std::fs::metadata(Path::new("/proc/self/fd/2")).ok()?;
             Some(stream == format!("{}:{}", about.dev(), about.ino()))
         };
-        Log { is_journal: same().unwrap_or(false), dropped: 0 }
+        Log { is_journal: same().unwrap_or(false), dropped: 0, is_torn: false }
     }
 
     fn record(&mut self, record: &Record) {
@@ -200,7 +208,7 @@ impl Log {
             self.dropped += 1;
             return;
         }
-        let lost = match std::mem::take(&mut self.dropped) {
+        let lost = match self.dropped {
             0 => String::new(),
             count => format!(" ({count} lines before it found no room)"),
         };
@@ -209,12 +217,20 @@ impl Log {
             Level::Warning => ("<4>", "warning: "),
             Level::Info => ("<6>", ""),
         };
+        let begin = if self.is_torn { "\n" } else { "" };
         let line = if self.is_journal {
-            format!("{number}{text}{lost}\n")
+            format!("{begin}{number}{text}{lost}\n")
         } else {
-            format!("ibv-sa: {word}{text}{lost}\n")
+            format!("{begin}ibv-sa: {word}{text}{lost}\n")
         };
-        let _ = rustix::io::write(&stderr, line.as_bytes());
+        match rustix::io::write(&stderr, line.as_bytes()) {
+            Ok(written) if written == line.len() => (self.dropped, self.is_torn) = (0, false),
+            // A disk that fills up takes a part.
+            written => {
+                self.dropped += 1;
+                self.is_torn |= written.is_ok_and(|bytes| bytes > 0);
+            }
+        }
     }
 }
 
