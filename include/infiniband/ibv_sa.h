@@ -103,10 +103,10 @@ struct ibv_sa_event {
 	/**
 	 * 0, or a negative errno. Of a registration: -ENETRESET lost (the SM changed or asked for it, or the daemon ended),
 	 * -ENETDOWN the port is down, -ETIMEDOUT no answer from the SA, -EACCES not allowed, -EINVAL the SA takes no such
-	 * subscription, -EBUSY too many, -ENODEV no such device or port, -EOPNOTSUPP no InfiniBand port. Free the
-	 * registration and make it anew; with IBV_SA_AUTO_REREGISTER that is not needed after -ENETRESET, -ENETDOWN,
-	 * -ETIMEDOUT and -EBUSY, and after -ENODEV unless it is the first status: a 0 follows as soon as it is possible.
-	 * After each 0, read anew what is cached. The same status is not told twice in a row.
+	 * subscription, -EBUSY too many, or another program has the port, -ENODEV no such device or port, -EOPNOTSUPP no
+	 * InfiniBand port. Free the registration and make it anew; with IBV_SA_AUTO_REREGISTER that is not needed after
+	 * -ENETRESET, -ENETDOWN, -ETIMEDOUT and -EBUSY, and after -ENODEV unless it is the first status: a 0 follows as
+	 * soon as it is possible. After each 0, read anew what is cached. The same status is not told twice in a row.
 	 */
 	int status;
 	/** Attributes at attr; or how many notices were lost. */

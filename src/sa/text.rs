@@ -49,7 +49,7 @@ fn of_status(status: c_int) -> &'static CStr {
         libc::EACCES => c"refused: not allowed",
         libc::EINVAL => c"refused: the SA takes no such subscription",
         libc::ETIMEDOUT => c"no answer from the SA",
-        libc::EBUSY => c"refused: too many registrations, or the SA has no room",
+        libc::EBUSY => c"refused: too many registrations, no room at the SA, or another program has the port",
         libc::ENETDOWN => c"the port is down",
         libc::ENETRESET => c"lost: the SM changed, or the daemon; register again",
         libc::EOVERFLOW => c"notices were lost: events were not got in time",
