@@ -157,13 +157,15 @@ impl Host {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// A program as another user, without any capability and without a way to get one.
+    /// A program as another user, without any capability and without a way to get one. It ends with the test, however
+    /// that ends.
     pub fn as_user(&self, uid: u32, program: &Path) -> Command {
         let mut command = interruptible();
         command
             .arg("setpriv")
             .args([format!("--reuid={uid}"), format!("--regid={uid}")])
-            .args(["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"])
+            .args(["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"])
+            .args(["--pdeathsig", "KILL", "--"])
             .arg(program)
             .env_clear()
             .env("IBV_SA_SOCKET", self.socket())
