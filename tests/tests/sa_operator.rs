@@ -47,10 +47,9 @@ impl Place {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// The command, after `before`; it ends with the test.
+    /// The command, after `before`.
     fn run(&self, before: &[String], socket: &Path, stderr: Stdio) -> Daemon {
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--"])
+        let child = mortal()
             .args(before)
             .arg(command())
             .args(["daemon", "--socket"])
@@ -107,8 +106,8 @@ impl Small {
     fn at(directory: &Path, options: &str) -> Small {
         need_root();
         let script = r#"mount -t tmpfs -o "$1" tmpfs "$0"; echo mounted; exec sleep 1000"#;
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "--propagation", "private"]);
+        let mut command = mortal();
+        command.args(["unshare", "--mount", "--propagation", "private"]);
         command.args(["bash", "-ec", script]).arg(directory).arg(options);
         let mut holder = Talk::start(command);
         holder.hears_line("mounted");
@@ -132,6 +131,13 @@ impl Small {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.child.id()));
         root.join(path.strip_prefix("/").expect("an absolute path"))
     }
+}
+
+/// Runs what follows, which ends with the test, however that ends.
+fn mortal() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command
 }
 
 fn wait_for(what: &str, done: impl Fn() -> bool) {
@@ -208,16 +214,22 @@ fn another_program_has_the_port() {
     let socket = place.at("sa.sock");
     fs::write(place.at("taken"), "").expect("a file");
     let daemon = place.daemon(&socket);
-    let mut program = Command::new(sa_program("ctests/sa/told.c", Flavour::Release, &[]));
-    program.args([DEVICE, "1"]).env("IBV_SA_SOCKET", &socket);
+    let mut program = mortal();
+    program
+        .arg(sa_program("ctests/sa/told.c", Flavour::Release, &[]))
+        .args([DEVICE, "1"])
+        .env("IBV_SA_SOCKET", &socket);
     program.env("LD_LIBRARY_PATH", shim_dir(Flavour::Release));
     let mut program = Talk::start(program);
     program.hears_line(
         "-16: refused: too many registrations, no room at the SA, or another program has the port",
     );
     let monitor = || {
-        let mut monitor = Command::new(command());
-        monitor.args(["monitor", "--json", "--device", DEVICE, "--trap", "64", "--socket"]).arg(&socket);
+        let mut monitor = mortal();
+        monitor
+            .arg(command())
+            .args(["monitor", "--json", "--device", DEVICE, "--trap", "64", "--socket"])
+            .arg(&socket);
         monitor
     };
     // One that comes later is told at once, and not when the daemon tries again.
