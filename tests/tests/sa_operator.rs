@@ -277,6 +277,10 @@ fn a_directory_without_room_or_that_is_read_only() {
     let daemon = place.run(&inside, &socket, log());
     wait_for("the socket", || seen.exists());
     serves(&seen);
+    // The directory, the lock and the socket: the daemon needs no more.
+    small.remount(&directory, "nr_inodes=3");
+    serves(&seen);
+    small.remount(&directory, "nr_inodes=8");
     // It is killed, and the next one finds what it has left where nothing can be written.
     drop(daemon);
     small.remount(&directory, "ro");
