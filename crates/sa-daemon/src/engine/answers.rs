@@ -4,7 +4,7 @@ use ibv_sa_wire::Subscription;
 use ibv_sa_wire::mad::Status;
 
 use super::context::Context;
-use super::port::{Outcome, Port};
+use super::port::{OVERLAP_AFTER, Outcome, Port};
 use super::subscription::Phase;
 use super::types::Level;
 
@@ -34,8 +34,9 @@ impl Port {
                 let firm = state.firm;
                 if !status.is_ok() && state.stray {
                     self.audit.not_ours(wish);
-                } else if !status.is_ok() {
-                    // Most likely gone already, which is as good. The table knows.
+                } else if !status.is_ok() && state.attempt == 0 {
+                    // Most likely gone already, which is as good. The table knows. If there was a request before,
+                    // it has ended it and only its answer was lost.
                     let name = &self.name;
                     context.log(Level::Info, "withdraw", || {
                         format!("{name}: {wish} was not subscribed any more: {status}")
@@ -49,6 +50,7 @@ impl Port {
             _ if status.is_ok() => {
                 state.enter(Phase::Standing, None);
                 (state.standing, state.held) = (true, true);
+                self.audit.change(wish);
                 self.replan(context);
                 self.audit.schedule(context);
                 Some(Outcome::Standing)
@@ -128,6 +130,9 @@ impl Port {
 
     fn remove(&mut self, wish: &Subscription, context: &mut Context<'_>) {
         self.subscriptions.remove(wish);
+        self.ended.retain(|(until, one)| context.now < *until && one != wish);
+        self.ended.push((context.now + OVERLAP_AFTER, *wish));
+        self.audit.change(*wish);
         self.replan(context);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ibv_sa_wire::Subscription;
-use ibv_sa_wire::mad::Records;
+use ibv_sa_wire::mad::{Records, Status};
 
 use super::context::Context;
 use super::fault::{self, Fault};
@@ -23,8 +23,12 @@ const SOON: u64 = 1_000_000_000;
 pub struct Audit {
     due: Option<u64>,
     tid: Option<u32>,
-    /// The table of this SM was seen.
+    /// The table of this SM was seen, or will not be.
     looked: bool,
+    /// Questions in a row without an answer.
+    tries: u32,
+    /// What changed while the question was out: the table may be older than that.
+    changed: BTreeSet<Subscription>,
     /// Looks in a row that found something missing.
     misses: u32,
     /// Under our name, but not made from our queue pair.
@@ -49,7 +53,7 @@ impl Audit {
 
     /// The SA may have something that is not in our books.
     pub fn doubt(&mut self, context: &mut Context<'_>) {
-        self.looked = false;
+        (self.looked, self.tries) = (false, 0);
         let soon = context.now + SOON;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }
@@ -72,7 +76,38 @@ impl Audit {
     /// The question is out.
     pub fn asked(&mut self, tid: u32, context: &mut Context<'_>) {
         self.tid = Some(tid);
+        self.changed.clear();
         self.schedule(context);
+        if self.looked {
+            return;
+        }
+        if self.tries < context.settings.attempts {
+            // To be unsure until the next interval because one MAD was lost would be long.
+            let again = context.now + context.settings.answer + context.pause(self.tries);
+            self.due = Some(self.due.map_or(again, |due| due.min(again)));
+            self.tries += 1;
+        } else {
+            self.looked = true;
+        }
+    }
+
+    /// Takes the answer to the last question, and only that one.
+    fn answered(&mut self, tid: u32, context: &mut Context<'_>) -> bool {
+        if self.tid.take_if(|asked| *asked == tid).is_none() {
+            return false;
+        }
+        if !self.looked {
+            (self.looked, self.due) = (true, None);
+            self.schedule(context);
+        }
+        true
+    }
+
+    /// The SA has taken or ended this one.
+    pub fn change(&mut self, subscription: Subscription) {
+        if self.tid.is_some() {
+            self.changed.insert(subscription);
+        }
     }
 
     /// Never mind this one again.
@@ -82,12 +117,19 @@ impl Audit {
 }
 
 impl Port {
+    /// The SA has no table for us: one with nothing to list says so in its own way.
+    pub fn not_audited(&mut self, tid: u32, status: Status, context: &mut Context<'_>) {
+        if !status.is_temporary() {
+            self.audit.answered(tid, context);
+        }
+    }
+
     /// The SA's table, as far as it is about us.
     pub fn audited(&mut self, tid: u32, records: Records<'_>, context: &mut Context<'_>) -> Vec<Outcome> {
-        if self.audit.tid.take_if(|asked| *asked == tid).is_none() {
+        if !self.audit.answered(tid, context) {
             return Vec::new();
         }
-        self.audit.looked = true;
+        let changed = std::mem::take(&mut self.audit.changed);
         let gid = self.state.gid;
         let mut count = 0;
         let table: BTreeSet<Subscription> = records
@@ -98,7 +140,7 @@ impl Port {
         let whole = count < ONE_MAD || matches!(self.link, Link::Open(info) if info.long_tables);
         let mut outcomes = Vec::new();
         for (wish, state) in &mut self.subscriptions {
-            let is_there = table.iter().any(|one| same(one, wish));
+            let is_there = changed.contains(wish) || table.iter().any(|one| same(one, wish));
             if state.phase == Phase::Standing
                 && !is_there
                 && whole
@@ -113,6 +155,10 @@ impl Port {
                 outcomes.push(Outcome::Lost);
             }
         }
+        if !outcomes.is_empty() {
+            // Most likely the SM was started anew, and counts from its start again.
+            self.recent.forget();
+        }
         self.audit.misses = if outcomes.is_empty() && self.audit.misses < MISSES {
             0
         } else {
@@ -125,7 +171,7 @@ impl Port {
             });
         }
         for found in table {
-            let known = self.subscriptions.keys().any(|one| same(one, &found));
+            let known = self.subscriptions.keys().chain(&changed).any(|one| same(one, &found));
             if !known && !fault::is(Fault::KeptStray) && !self.audit.not_ours.contains(&found) {
                 let name = &self.name;
                 context.log(Level::Info, "stray", || {

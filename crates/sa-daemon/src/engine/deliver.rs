@@ -54,7 +54,9 @@ impl Engine {
                 let outcomes = entry.port.audited(tid, records, &mut ctx!(self, now));
                 self.outcomes(now, port, outcomes);
             }
-            // An SA with nothing to list says so in its own way; the next audit asks again.
+            Received::InformInfoTable { tid, status, .. } => {
+                entry.port.not_audited(tid, status, &mut ctx!(self, now));
+            }
             _ => self.counters.mads_ignored += 1,
         }
         self.tick(now);

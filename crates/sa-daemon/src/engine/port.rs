@@ -20,7 +20,7 @@ use super::types::{Action, Address, Level, PortId, PortInfo, PortName, PortState
 use super::work;
 
 /// A subscription that was just ended may still have a Report on its way.
-const OVERLAP_AFTER: u64 = 1_000_000_000;
+pub(super) const OVERLAP_AFTER: u64 = 1_000_000_000;
 
 /// However many want it, a port that could not be opened is not tried again sooner.
 const AGAIN: u64 = 1_000_000_000;
@@ -68,10 +68,10 @@ pub struct Port {
     /// What registrations want.
     pub(super) wishes: Wishes,
     pub(super) planned: BTreeSet<Subscription>,
-    recent: Recent,
+    pub(super) recent: Recent,
     budget: Budget,
-    /// Until then a notice may come this many times.
-    overlap: (u64, usize),
+    /// Subscriptions that the SA has ended, and until when Reports of theirs may come.
+    pub(super) ended: Vec<(u64, Subscription)>,
     close_at: Option<u64>,
     failures: u32,
     /// Nobody waits any more: leave without a linger.
@@ -93,7 +93,7 @@ impl Port {
             planned: BTreeSet::new(),
             recent: Recent::default(),
             budget: Budget::default(),
-            overlap: (0, 1),
+            ended: Vec::new(),
             close_at: None,
             failures: 0,
             ending: false,
@@ -355,13 +355,9 @@ impl Port {
         if from.lid != self.state.sm_lid {
             return None;
         }
-        if standing > 1 {
-            self.overlap = (context.now + OVERLAP_AFTER, standing);
-        }
-        let mut times = standing;
-        if context.now < self.overlap.0 {
-            times = times.max(self.overlap.1);
-        }
+        self.ended.retain(|(until, _)| context.now < *until);
+        let late = |one: &Subscription| matches(one, &notice) && !self.subscriptions.contains_key(one);
+        let mut times = standing + self.ended.iter().filter(|(_, one)| late(one)).count();
         if self.audit.is_unsure() {
             times = times.max(UNSURE);
         }

@@ -15,7 +15,7 @@ const REPEAT: u64 = 5_000_000_000;
 /// How far apart the Reports of one notice can arrive. They are made in one pass over the SA's list, but each may be
 /// lost and sent again, three times, after 200 ms.
 const OVERLAP: u64 = 1_000_000_000;
-/// That list may have other hosts' subscriptions between two of ours.
+/// That list may have other hosts' subscriptions between two of ours, but nothing of another notice.
 const OVERLAP_TIDS: u32 = 16;
 /// A whole fabric that vanishes is some tens of thousands of notices within seconds.
 const MOST: usize = 65_536;
@@ -34,6 +34,8 @@ struct Seen {
 #[derive(Default)]
 pub struct Recent {
     seen: HashMap<Key, VecDeque<Seen>>,
+    /// The same by source and TID.
+    by_tid: HashMap<(u16, u32), Arc<MaskedNotice>>,
     /// The same in order of arrival, for forgetting.
     order: VecDeque<(u64, Key)>,
 }
@@ -56,9 +58,15 @@ impl Recent {
         if same.iter().any(|seen| seen.tid == tid) {
             return false;
         }
+        let by_tid = &self.by_tid;
+        let is_other = |tid| by_tid.get(&(lid, tid)).is_some_and(|other| other != notice);
         let sibling = same.iter_mut().rev().find(|seen| {
             let apart = tid.wrapping_sub(seen.tid).min(seen.tid.wrapping_sub(tid));
-            apart <= OVERLAP_TIDS && now.saturating_sub(seen.at) <= OVERLAP && seen.absorbed + 1 < standing
+            let low = if seen.tid.wrapping_add(apart) == tid { seen.tid } else { tid };
+            apart <= OVERLAP_TIDS
+                && now.saturating_sub(seen.at) <= OVERLAP
+                && seen.absorbed + 1 < standing
+                && !(1..apart).any(|n| is_other(low.wrapping_add(n)))
         });
         let first = sibling.is_none();
         let absorbed = match sibling {
@@ -70,6 +78,7 @@ impl Recent {
             None => 0,
         };
         same.push_back(Seen { at: now, tid, absorbed });
+        self.by_tid.insert((lid, tid), notice.clone());
         self.order.push_back((now, key));
         if self.order.len() > MOST {
             self.forget_oldest();
@@ -80,13 +89,16 @@ impl Recent {
     /// The SM may be another one from here on, and every SM counts its TIDs from the same start.
     pub fn forget(&mut self) {
         self.seen.clear();
+        self.by_tid.clear();
         self.order.clear();
     }
 
     fn forget_oldest(&mut self) {
         let Some((_, key)) = self.order.pop_front() else { return };
         if let Some(same) = self.seen.get_mut(&key) {
-            same.pop_front();
+            if let Some(oldest) = same.pop_front() {
+                self.by_tid.remove(&(key.0, oldest.tid));
+            }
             if same.is_empty() {
                 self.seen.remove(&key);
             }
@@ -132,5 +144,18 @@ mod tests {
         assert!(recent.is_first(3, 1, 103, &notice, 2), "the next event");
         assert!(!recent.is_first(3, 1, 104, &notice, 2));
         assert!(recent.is_first(4, 1, 200, &notice, 2), "too far away");
+    }
+
+    #[test]
+    fn the_reports_of_one_notice_are_made_in_one_go() {
+        let (down, up) = (Arc::new([1; 80]), Arc::new([2; 80]));
+        for [first, between, last] in [[100, 101, 102], [u32::MAX, 0, 1], [102, 101, 100]] {
+            let mut recent = Recent::default();
+            assert!(recent.is_first(0, 1, first, &down, 2));
+            assert!(recent.is_first(1, 1, between, &up, 2));
+            assert!(recent.is_first(2, 1, last, &down, 2), "another event lies between");
+            assert!(recent.is_first(2, 2, first, &down, 2));
+            assert!(!recent.is_first(3, 2, last, &down, 2), "but not at this SM");
+        }
     }
 }

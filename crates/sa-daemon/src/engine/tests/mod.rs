@@ -1,5 +1,6 @@
 //! The engine against an SA in the same test, with time that jumps from one deadline to the next.
 
+mod audits;
 mod clients;
 mod costs;
 mod faults;
