@@ -26,7 +26,7 @@ const DELIVERIES: usize = LEAVING.end.abs_diff(LEAVING.start) * PROGRAMS * REGIS
 #[test]
 fn a_burst_reaches_every_registration_once() {
     // OpenSM does not hear of all that comes back, as switches have said too much by then: it looks every second.
-    let host = Host::at(Fabric::tree(HCAS, &["-s", "1"]), "H199");
+    let host = Host::at(Fabric::tree(HCAS, 20, &["-s", "1"]), "H199");
     let (registrations, gids) = (REGISTRATIONS.to_string(), LEAVING.len().to_string());
     let start = |_| host.c_program_with(USER, "ctests/sa/burst.c", &[registrations.as_str(), gids.as_str()]);
     let mut programs: Vec<Talk> = (0..PROGRAMS).map(start).collect();

@@ -92,7 +92,7 @@ fn a_program_that_dies_before_its_registration_stands() {
     let host = Host::new();
     let witness = Client::new(&host.socket());
     witness.registered(1, DEVICE, Filter::trap(Trap(65)));
-    host.fabric.signal_sm(Signal::STOP);
+    host.fabric.signal("main", Signal::STOP);
     let hasty = || {
         let mut command = host.as_user(ONE, &host.public().join("ibv-sa"));
         command.args(["monitor", "--device", DEVICE, "--trap", "64"]);
@@ -109,7 +109,7 @@ fn a_program_that_dies_before_its_registration_stands() {
     until(11);
     hasty.iter_mut().for_each(|one| assert_eq!(one.signal(Signal::KILL).code(), None));
     until(1);
-    host.fabric.signal_sm(Signal::CONT);
+    host.fabric.signal("main", Signal::CONT);
     host.fabric.wait_for_subscriptions(&["65"]);
     host.fabric.unlink("Hca3");
     assert!(matches!(witness.hear(LIMIT), Heard::Notice(1, 1, _)));

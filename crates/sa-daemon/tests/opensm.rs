@@ -4,64 +4,27 @@ mod common;
 #[path = "common/fabric.rs"]
 mod fabric;
 
-use std::path::PathBuf;
-use std::thread::JoinHandle;
+#[path = "opensm/churn.rs"]
+mod churn;
+#[path = "opensm/failover.rs"]
+mod failover;
+#[path = "common/lossy.rs"]
+mod lossy;
+#[path = "common/node.rs"]
+mod node;
+#[path = "opensm/lossy.rs"]
+mod on_a_lossy_fabric;
+#[path = "common/oracle.rs"]
+mod oracle;
 
 use common::{Client, Heard, LIMIT, QUIET};
 use fabric::Fabric;
-use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
-use ibv_sa_daemon::transport::ibsim::{DEVICE, Ibsim};
-use ibv_sa_daemon::{Config, Daemon, Error, Stopper};
+use ibv_sa_daemon::engine::Settings;
+use ibv_sa_daemon::transport::ibsim::DEVICE;
 use ibv_sa_wire::mad::{Notice, NoticeType, Producer};
 use ibv_sa_wire::proto::Register;
 use ibv_sa_wire::{Filter, Gid, Subject, Trap};
-
-const SECOND: u64 = 1_000_000_000;
-
-/// A daemon at a node.
-struct Host {
-    socket: PathBuf,
-    stopper: Stopper,
-    daemon: Option<JoinHandle<Result<(), Error>>>,
-}
-
-fn settings() -> Settings {
-    Settings { linger: SECOND / 5, spread: SECOND / 10, settle: SECOND / 20, ..Settings::default() }
-}
-
-impl Host {
-    fn at(fabric: &Fabric, node: &str, settings: Settings) -> Host {
-        let socket = fabric.path().join(format!("{node}.sock"));
-        let (base, node) = (fabric.base.clone(), node.to_owned());
-        let daemon = Daemon::new(Config {
-            socket: socket.clone(),
-            settings,
-            policy: Box::new(DefaultPolicy::default()),
-            transport: Box::new(move |sink| Ok(Box::new(Ibsim::new(sink, &base, &node)))),
-            log: Box::new(|record| eprintln!("{}", record.text)),
-            signals: None,
-        })
-        .expect("it listens");
-        let stopper = daemon.stopper();
-        Host { socket, stopper, daemon: Some(std::thread::spawn(move || daemon.run())) }
-    }
-
-    fn stop(&mut self) {
-        self.stopper.stop();
-        if let Some(daemon) = self.daemon.take() {
-            daemon.join().expect("no panic").expect("a clean end");
-        }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.stopper.stop();
-        if let Some(daemon) = self.daemon.take() {
-            let _ = daemon.join();
-        }
-    }
-}
+use node::{Host, SECOND, settings};
 
 fn trap(number: u16) -> Filter {
     Filter::trap(Trap(number))

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ pub struct Fabric {
     directory: tempfile::TempDir,
     /// Name of ibsim's sockets.
     pub base: String,
-    /// A node that is there to ask the SA.
-    bystander: &'static str,
+    /// Where nothing runs: questions are asked from there.
+    spare: &'static str,
 }
 
 /// Seen from wherever the test is built.
@@ -53,20 +54,20 @@ impl Fabric {
         Fabric::of(directory, &testbed().join("four.net"), "Hca2", &opensm)
     }
 
-    /// So many HCAs, from H000 with the SM on, 20 at a switch.
-    pub fn tree(hcas: usize, opensm: &[&str]) -> Fabric {
+    /// A tree of two levels, see mknet.py. The SM is on H000; H001 is for a daemon, H002 must stay too.
+    pub fn tree(hcas: usize, per_leaf: usize, opensm: &[&str]) -> Fabric {
         let directory = tempfile::tempdir().expect("a directory");
         let net = directory.path().join("tree.net");
         let status = Command::new(testbed().join("mknet.py"))
-            .arg(hcas.to_string())
+            .args([hcas.to_string(), per_leaf.to_string()])
             .stdout(std::fs::File::create(&net).expect("a file"))
             .status();
-        assert!(status.expect("python3 is there").success());
-        Fabric::of(directory, &net, "H001", opensm)
+        assert!(status.expect("python3 is there").success(), "mknet.py");
+        Fabric::of(directory, &net, "H002", opensm)
     }
 
-    fn of(directory: tempfile::TempDir, net: &Path, bystander: &'static str, opensm: &[&str]) -> Fabric {
-        let mut fabric = Fabric { directory, base: String::new(), bystander };
+    fn of(directory: tempfile::TempDir, net: &Path, spare: &'static str, opensm: &[&str]) -> Fabric {
+        let mut fabric = Fabric { directory, base: String::new(), spare };
         let mut start = vec![net.to_str().expect("a plain path")];
         start.extend(opensm);
         fabric.script("start", &start);
@@ -106,6 +107,40 @@ impl Fabric {
         text(&out)
     }
 
+    /// Sends a signal to an SM. HUP makes it sweep.
+    pub fn signal(&self, name: &str, signal: Signal) {
+        let pid = std::fs::read_to_string(self.path().join(format!("sm-{name}.pid"))).expect("it runs");
+        let pid = pid.trim().parse().ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// LID of the SM as a port without a daemon sees it.
+    pub fn sm_lid(&self) -> u16 {
+        let sim = Sim::new(&self.base, self.spare, false).expect("ibsim has room");
+        sim.state().expect("ibsim answers").sm_lid
+    }
+
+    /// Another SM at that host beside the one that runs. OpenSM says that it is there some milliseconds before it answers,
+    /// on ibsim no request is sent twice, and a master that waits for an answer never sweeps again: so the master sleeps
+    /// until the other one is ready.
+    pub fn another_sm(&self, master: &str, name: &str, host: &str, args: &[&str]) {
+        let log = self.path().join(format!("sm-{name}/osm.log"));
+        let _ = std::fs::remove_file(&log);
+        self.signal(master, Signal::STOP);
+        let args = [&[name, host, "-D", "0x07"], args].concat();
+        let mut start = self.command("sm", &args);
+        let mut start = start.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("bash is there");
+        let end = Instant::now() + LIMIT;
+        while !std::fs::read(&log)
+            .is_ok_and(|log| String::from_utf8_lossy(&log).contains("Requesting SMInfo"))
+        {
+            assert!(Instant::now() < end, "OpenSM {name} does not find the other one");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.signal(master, Signal::CONT);
+        assert!(start.wait().expect("it ends").success(), "OpenSM {name} is not ready");
+    }
+
     /// A command of ibsim's console.
     pub fn console(&self, command: &str) {
         self.script("cmd", &[command]);
@@ -116,6 +151,13 @@ impl Fabric {
         let file = self.path().join("batch");
         std::fs::write(&file, commands.join("\n") + "\n").expect("a file");
         self.console(&format!("!{}", file.display()));
+    }
+
+    /// A command without a wait for its end. ibsim drops what follows too closely: wait for what comes of it.
+    pub fn tell(&self, command: &str) {
+        let mut fifo =
+            std::fs::File::options().write(true).open(self.path().join("ctl")).expect("ibsim runs");
+        fifo.write_all(format!("{command}\n").as_bytes()).expect("ibsim reads");
     }
 
     /// A link goes down.
@@ -139,17 +181,10 @@ impl Fabric {
         self.console(&format!("ReLink \"{node}\""));
     }
 
-    /// The SM stops, or goes on. What is sent to it meanwhile has to be little: it stops the simulator otherwise.
-    pub fn signal_sm(&self, signal: Signal) {
-        let pid = std::fs::read_to_string(self.path().join("sm-main.pid")).expect("fabric.sh writes it");
-        let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("not 0");
-        kill_process(pid, signal).expect("it runs");
-    }
-
     /// The SA's own list of subscriptions: one line of numbers, sorted, for each.
     pub fn subscriptions(&self) -> Vec<String> {
         let Output { stdout, status, .. } =
-            self.command("run", &[self.bystander, "saquery", "-I"]).output().expect("saquery is there");
+            self.command("run", &[self.spare, "saquery", "-I"]).output().expect("saquery is there");
         assert!(status.success());
         let text = String::from_utf8_lossy(&stdout).into_owned();
         let mut traps: Vec<String> = text
@@ -178,7 +213,7 @@ impl Fabric {
     pub fn group(&self, mgid: Gid, method: Method) {
         // MGID, port, Q_Key, traffic class, P_Key, service level, flow label, join state.
         const COMPONENTS: u64 = 0x130C7;
-        let sim = Sim::new(&self.base, self.bystander, false).expect("ibsim has room");
+        let sim = Sim::new(&self.base, self.spare, false).expect("ibsim has room");
         let state = sim.state().expect("ibsim answers");
         let mut headers = Headers::request(method, Attribute::MC_MEMBER_RECORD, 77);
         headers.sa.component_mask = COMPONENTS.into();
@@ -206,7 +241,7 @@ impl Fabric {
 
     /// Hca2 tells the SM of something, in traps of the subnet management class.
     pub fn inject(&self, notices: &[Notice]) {
-        let sim = Sim::new(&self.base, self.bystander, false).expect("ibsim has room");
+        let sim = Sim::new(&self.base, self.spare, false).expect("ibsim has room");
         let sm_lid = sim.state().expect("ibsim answers").sm_lid;
         for (notice, tid) in notices.iter().zip(1..) {
             let mut mad = [0; 256];
@@ -219,8 +254,39 @@ impl Fabric {
     }
 }
 
+/// What OpenSM says when an answer finds no request, or a request no room: it crashes soon after the latter. At its own
+/// end it drops requests of its own, which are of another class.
+fn is_fault(line: &str) -> bool {
+    let evicted = ["ERR 5401", "ERR 5402"].iter().any(|one| line.contains(one));
+    evicted && line.contains("mgmt class 0x3)")
+        || ["ERR 5412", "ERR 5413", "ERR 541A"].iter().any(|one| line.contains(one))
+}
+
+impl Fabric {
+    /// Every SM that nobody stopped runs, and none has had a MAD too many or too few of us; or what is wrong.
+    fn fault(&self) -> Option<String> {
+        let entries = std::fs::read_dir(self.path()).ok()?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("sm-")).find_map(|name| {
+            if let Some(home) = name.strip_suffix(".pid") {
+                let pid = std::fs::read_to_string(self.path().join(&name)).unwrap_or_default();
+                let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+                let ended = stat.is_empty() || stat.contains(") Z ");
+                return ended.then(|| format!("OpenSM {home} has ended: {stat}"));
+            }
+            ["osm.log", "osm.log.old"].iter().find_map(|log| {
+                let log = std::fs::read(self.path().join(&name).join(log)).unwrap_or_default();
+                String::from_utf8_lossy(&log).lines().find(|line| is_fault(line)).map(str::to_owned)
+            })
+        })
+    }
+}
+
 impl Drop for Fabric {
     fn drop(&mut self) {
+        let fault = self.fault();
         let _ = self.command("stop", &[]).stdout(Stdio::null()).status();
+        // Not before all has ended: nobody else would.
+        assert!(std::thread::panicking() || fault.is_none(), "{fault:?}");
     }
 }
