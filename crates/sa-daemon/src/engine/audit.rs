@@ -29,7 +29,7 @@ pub struct Audit {
     tries: u32,
     /// What changed while the question was out: the table may be older than that.
     changed: BTreeSet<Subscription>,
-    /// Looks in a row that found something missing.
+    /// Looks in a row that found something missing, and nothing that stands.
     misses: u32,
     /// Under our name, but not made from our queue pair.
     not_ours: BTreeSet<Subscription>,
@@ -103,6 +103,14 @@ impl Audit {
         true
     }
 
+    fn count_misses(&mut self, misses_something: bool, lists_some: bool) {
+        self.misses = if lists_some || !misses_something && self.misses < MISSES {
+            0
+        } else {
+            (self.misses + 1).min(MISSES + 1)
+        };
+    }
+
     /// The SA has taken or ended this one.
     pub fn change(&mut self, subscription: Subscription) {
         if self.tid.is_some() {
@@ -138,37 +146,39 @@ impl Port {
             .map(|record| Subscription::from_inform_info(&record.inform))
             .collect();
         let whole = count < ONE_MAD || matches!(self.link, Link::Open(info) if info.long_tables);
+        let is_listed = |wish: &Subscription| table.iter().any(|one| same(one, wish));
+        let stands = |state: &State| state.phase == Phase::Standing;
+        let missing: Vec<Subscription> = self
+            .subscriptions
+            .iter()
+            .filter(|(wish, state)| stands(state) && !changed.contains(wish) && !is_listed(wish))
+            .map(|(wish, _)| *wish)
+            .filter(|_| whole && !fault::is(Fault::BlindAudit))
+            .collect();
+        let lists_some = self.subscriptions.iter().any(|(wish, state)| stands(state) && is_listed(wish));
+        let is_lost = lists_some || self.audit.misses < MISSES;
+        self.audit.count_misses(!missing.is_empty(), lists_some);
+        if self.audit.misses == MISSES {
+            let (name, gid) = (&self.name, self.state.gid);
+            context.log(Level::Warning, "audit", || {
+                format!("{name}: the SA lists nothing for {gid} that it confirms: its table is no help")
+            });
+        }
         let mut outcomes = Vec::new();
-        for (wish, state) in &mut self.subscriptions {
-            let is_there = changed.contains(wish) || table.iter().any(|one| same(one, wish));
-            if state.phase == Phase::Standing
-                && !is_there
-                && whole
-                && !fault::is(Fault::BlindAudit)
-                && self.audit.misses < MISSES
-            {
+        for wish in missing {
+            let Some(state) = self.subscriptions.get_mut(&wish) else { continue };
+            state.enter(Phase::Idle, Some(context.now + context.random.below(context.settings.settle)));
+            // Where the table is no help it is asked for again all the same, which changes nothing if it stands.
+            state.standing = !is_lost;
+            if is_lost {
                 let name = &self.name;
                 context.log(Level::Warning, "lost", || format!("{name}: the SA has forgotten {wish}"));
-                let due = context.now + context.random.below(context.settings.settle);
-                state.enter(Phase::Idle, Some(due));
-                state.standing = false;
                 outcomes.push(Outcome::Lost);
             }
         }
         if !outcomes.is_empty() {
             // Most likely the SM was started anew, and counts from its start again.
             self.recent.forget();
-        }
-        self.audit.misses = if outcomes.is_empty() && self.audit.misses < MISSES {
-            0
-        } else {
-            (self.audit.misses + 1).min(MISSES + 1)
-        };
-        if self.audit.misses == MISSES {
-            let (name, gid) = (&self.name, self.state.gid);
-            context.log(Level::Warning, "audit", || {
-                format!("{name}: the SA lists nothing for {gid} that it confirms: its table is no help")
-            });
         }
         for found in table {
             let known = self.subscriptions.keys().chain(&changed).any(|one| same(one, &found));

@@ -135,3 +135,33 @@ fn only_what_two_subscriptions_bring_is_taken_for_one() {
     let both = [Notice(65, 65, 4), Notice(1, 65, 4)];
     assert_eq!(world.told(1), [both.clone(), both].concat(), "all brings those alone");
 }
+
+/// The SA knows the port under another GID: it confirms, and never lists what it has confirmed. That is found out, and then
+/// nobody is troubled any more. What it has really forgotten is made again all the same.
+#[test]
+fn a_table_that_is_no_help_ends_no_subscription() {
+    let mut world = settled(Settings { audit: 10 * SECOND, ..Settings::default() });
+    let gap = [Status(64, -libc::ENETRESET), Status(64, 0)];
+    let known = world.state;
+    world.port(PortState { gid: gid(9), ..known });
+    world.state = known;
+    world.pass(100 * SECOND);
+    // The port's change, and three looks.
+    assert_eq!(world.told(1), gap.repeat(4));
+    assert!(world.logs.iter().any(|line| line.contains("its table is no help")));
+    world.pass(100 * SECOND);
+    assert_eq!(world.told(1), []);
+    world.sa = Default::default();
+    world.pass(20 * SECOND);
+    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+    assert_eq!(world.told(1), [], "nothing is known of it");
+    // It knows the port.
+    world.port(known);
+    world.pass(20 * SECOND);
+    assert_eq!(world.told(1), gap);
+    for _ in 0..5 {
+        world.sa = Default::default();
+        world.pass(40 * SECOND);
+        assert_eq!(world.told(1), gap, "a restart is a gap");
+    }
+}

@@ -12,7 +12,7 @@ pub const MILLISECOND: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MILLISECOND;
 
 /// What a client was told, in short.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     Registered(u64, i32),
     Unregistered(u64),
