@@ -133,7 +133,7 @@ fn only_what_two_subscriptions_bring_is_taken_for_one() {
         world.happen(about(Trap(65), 4), 1);
     }
     let both = [Notice(65, 65, 4), Notice(1, 65, 4)];
-    assert_eq!(world.told(1), [both.clone(), both].concat(), "all brings those alone");
+    assert_eq!(world.told(1), [both, both].concat(), "all brings those alone");
 }
 
 /// The SA knows the port under another GID: it confirms, and never lists what it has confirmed. That is found out, and then
