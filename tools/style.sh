@@ -53,8 +53,8 @@ unsafe_kept_out() {
     grep -q "^#!\[$lint(unsafe_code)\]" "$lib" || { echo "$lib lacks #![$lint(unsafe_code)]"; return 1; }
   done
   allowed=$(grep -rl 'allow(unsafe_code' crates/sa-daemon | sort | xargs)
-  [ "$allowed" = "crates/sa-daemon/src/server/sys.rs crates/sa-daemon/src/transport/umad/ffi.rs" ] ||
-    { echo "unsafe code is allowed in $allowed: not in the two files that are meant for it"; return 1; }
+  [ "$allowed" = "crates/sa-daemon/src/server/sys.rs crates/sa-daemon/src/transport/umad/ffi.rs crates/sa-daemon/src/transport/umad/verbs.rs" ] ||
+    { echo "unsafe code is allowed in $allowed: not in the three files that are meant for it"; return 1; }
 }
 
 check "rustfmt" cargo fmt --all --check

@@ -8,7 +8,8 @@ port=/sys/class/infiniband/rxe0/ports/1
 events=/proc/evinject
 
 # How sysfs shows an InfiniBand port: these files take the place of rxe0's own, which has no LID and no SM.
-mkdir -p -m 755 "$DOUBLE_DIR" sysfs run
+mkdir "$DOUBLE_DIR" sysfs run
+chmod 755 run
 echo "rxe0 0000000000001235" >$DOUBLE_DIR/device
 echo 0x7 >sysfs/lid
 echo 0x1 >sysfs/sm_lid
@@ -33,6 +34,7 @@ waits() {
     done
 }
 
+# shellcheck disable=SC2317 # called by waits
 # said N STATUS: the monitor's line N is this status.
 said() { sed -n "$1p" heard | grep -q "\"status\":$2[,}]"; }
 heard=0
@@ -53,6 +55,7 @@ hears() {
     done
     echo "ok    $what"
 }
+# shellcheck disable=SC2317 # called by waits
 logged() { grep -qF "$1" log; }
 # told TEXT: the daemon's log says so.
 told() {
@@ -94,6 +97,7 @@ told "rxe0/1: ready, LID 9, SM at LID 3"
 
 # A device that is to go must be let go of.
 opened() { [ -n "$(find /proc/$daemon/fd -lname '*uverbs*')" ]; }
+# shellcheck disable=SC2317 # called by waits
 closed() { ! opened; }
 opened || { echo "FAIL  the daemon has no uverbs open"; failed=1; }
 echo "rxe0 dev 8 1" >$events
