@@ -194,7 +194,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
 #[test]
 fn every_program_is_tried_under_the_tools() {
     // These need another daemon, another library, or an input: sa_daemon, sa_errnos, sa_examples, those with a fabric.
-    let elsewhere = ["burst", "crowd", "fault", "flow", "one_loop", "storm", "told"];
+    let elsewhere = ["burst", "crowd", "fault", "flow", "gap", "one_loop", "storm", "told"];
     let all: BTreeSet<String> = std::fs::read_dir(path("ctests/sa"))
         .expect("readable")
         .filter_map(|entry| {
