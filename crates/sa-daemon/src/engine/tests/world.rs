@@ -40,6 +40,8 @@ pub struct World {
     /// Drops requests to the SA for which it returns true.
     pub lose: Box<dyn FnMut() -> bool>,
     pub sets_at: Vec<u64>,
+    /// Questions in a row for the SA's table that had no answer at once.
+    pub tables_missed: u32,
     /// Reports that reached the engine, and its answers.
     pub reports: usize,
     pub responses: usize,
@@ -80,6 +82,7 @@ impl World {
             held: None,
             lose: Box::new(|| false),
             sets_at: Vec::new(),
+            tables_missed: 0,
             reports: 0,
             responses: 0,
             closed: Vec::new(),
@@ -132,11 +135,16 @@ impl World {
         if method == Method::SET {
             self.sets_at.push(self.now);
         }
+        let asks_for_table = method == Method::GET_TABLE;
+        self.tables_missed += u32::from(asks_for_table);
         if to.lid != self.state.sm_lid || (self.lose)() {
             return;
         }
         if let Some(mad) = self.sa.receive(self.state.lid, self.state.gid, mad) {
             let event = Event::Mad { port, from: to, mad };
+            if asks_for_table && self.held.is_none() {
+                self.tables_missed = 0;
+            }
             match &mut self.held {
                 Some(held) => held.push(event),
                 None => self.work.push_back(event),
