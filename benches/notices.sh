@@ -24,30 +24,15 @@ time. Takes about two minutes; progress goes to stderr.
   --rounds N     how often each is measured, 1 or more, and for how many seconds nothing happens (default: 20)
 END
 }
-die() { echo "notices.sh: $*" >&2; exit 1; }
-
-json='' shim=$top/build/release/libibv_sa.so.1 rounds=20
-while [ $# -gt 0 ]; do
-  case $1 in
-    --help | -h) usage; exit 0 ;;
-    --json | --shim | --rounds) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;&
-    --json) json=$2; shift 2 ;;
-    --shim) shim=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    *) die "unknown argument '$1' (see --help)" ;;
-  esac
-done
-[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds: '$rounds' is not a number of rounds"
-for file in "$shim" "$top/build/release/ibv-sa-bench" "$top/build/release/ibv-sa"; do
+rounds=20
+# shellcheck source=benches/options.sh
+. "$here/options.sh" "$@"
+for file in "$top/build/release/ibv-sa-bench" "$top/build/release/ibv-sa"; do
   [ -f "$file" ] || die "there is no $file: run \`make bench\`"
 done
 for tool in "${CC:-cc}" setpriv python3; do
   command -v "$tool" >/dev/null || die "$tool is missing: run \`make setup\` (as root) or install it"
 done
-[ -z "$json" ] || : >>"$json" || die "cannot write $json"
-# What the user has set for other programs must not steer this one.
-unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
-unset "${!IBV_SA_@}"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

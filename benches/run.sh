@@ -22,29 +22,14 @@ its time. Takes about a minute; progress goes to stderr.
   --rounds N     processes of each kind that are timed, 1 or more (default: 60); /bin/true is run five times as often
 END
 }
-die() { echo "run.sh: $*" >&2; exit 1; }
 say() { echo "bench: $*" >&2; }
 
-json='' shim=$top/build/release/libibv_sa.so.1 rounds=60
-while [ $# -gt 0 ]; do
-  case $1 in
-    --help | -h) usage; exit 0 ;;
-    --json | --shim | --rounds) [ $# -ge 2 ] || die "$1 needs a value (see --help)" ;;&
-    --json) json=$2; shift 2 ;;
-    --shim) shim=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    *) die "unknown argument '$1' (see --help)" ;;
-  esac
-done
-[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds: '$rounds' is not a number of rounds"
-[ -f "$shim" ] || die "there is no $shim: run \`make\` first"
+rounds=60
+# shellcheck source=benches/options.sh
+. "$here/options.sh" "$@"
 for tool in "${CC:-cc}" valgrind; do
   command -v "$tool" >/dev/null || die "$tool is missing: run \`make setup\` (as root) or install it"
 done
-[ -z "$json" ] || : >>"$json" || die "cannot write $json"
-# What the user has set for other programs must not steer this one.
-unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
-unset "${!IBV_SA_@}"
 
 # ---- programs
 out=$top/build/bench
