@@ -27,6 +27,8 @@ pub struct Audit {
     looked: bool,
     /// Questions in a row without an answer.
     tries: u32,
+    /// Something has come up since the question went out.
+    doubted: bool,
     /// What changed while the question was out: the table may be older than that.
     changed: BTreeSet<Subscription>,
     /// Looks in a row that found something missing, and nothing that stands.
@@ -53,7 +55,7 @@ impl Audit {
 
     /// The SA may have something that is not in our books.
     pub fn doubt(&mut self, context: &mut Context<'_>) {
-        (self.looked, self.tries) = (false, 0);
+        (self.looked, self.tries, self.doubted) = (false, 0, true);
         let soon = context.now + SOON;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }
@@ -77,6 +79,7 @@ impl Audit {
     pub fn asked(&mut self, tid: u32, context: &mut Context<'_>) {
         self.tid = Some(tid);
         self.changed.clear();
+        self.doubted = false;
         self.schedule(context);
         if self.looked {
             return;
@@ -96,7 +99,7 @@ impl Audit {
         if self.tid.take_if(|asked| *asked == tid).is_none() {
             return false;
         }
-        if !self.looked {
+        if !self.looked && !self.doubted {
             (self.looked, self.due) = (true, None);
             self.schedule(context);
         }
@@ -176,8 +179,8 @@ impl Port {
                 outcomes.push(Outcome::Lost);
             }
         }
-        if !outcomes.is_empty() {
-            // Most likely the SM was started anew, and counts from its start again.
+        if !outcomes.is_empty() && !lists_some {
+            // Nothing of ours is there: most likely the SM was started anew, and counts from its start again.
             self.recent.forget();
         }
         for found in table {

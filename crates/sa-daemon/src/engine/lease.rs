@@ -59,16 +59,11 @@ impl Engine {
 
     /// Tells every registration of the port that was active that notices may have been missed.
     fn lease_lost(&mut self, now: u64, port: PortId) {
-        let Some(entry) = self.ports.get(&port) else { return };
-        self.counters.leases_lost += 1;
         if fault::is(Fault::UntoldGap) {
             return;
         }
-        for id in entry.index.all.iter().copied().collect::<Vec<_>>() {
-            if self.registrations.get(&id).is_some_and(|one| one.standing == Standing::Active) {
-                self.set_status(now, id, -libc::ENETRESET);
-            }
-        }
+        // Several events in a row are one loss.
+        self.counters.leases_lost += u64::from(self.gap(now, port, |_, _| true));
     }
 
     pub(super) fn outcomes(&mut self, now: u64, port: PortId, outcomes: impl IntoIterator<Item = Outcome>) {
@@ -95,6 +90,8 @@ impl Engine {
                     for id in failed {
                         self.set_status(now, id, status);
                     }
+                    // Of those that are active it was asked for again, and did not stand any more.
+                    self.gap(now, port, |entry, wish| !entry.port.is_served(wish));
                 }
             }
         }
@@ -126,17 +123,20 @@ impl Engine {
         }
     }
 
-    /// Tells those that are active and may have missed something: one of their wishes is one of these.
-    fn gap(&mut self, now: u64, port: PortId, is_one: impl Fn(&Entry, &Subscription) -> bool) {
-        let Some(entry) = self.ports.get(&port) else { return };
+    /// Tells those that are active and may have missed something: one of their wishes is one of these. Returns whether
+    /// there are any.
+    fn gap(&mut self, now: u64, port: PortId, is_one: impl Fn(&Entry, &Subscription) -> bool) -> bool {
+        let Some(entry) = self.ports.get(&port) else { return false };
         let is_hit = |one: &Registration| {
             one.standing == Standing::Active && one.wishes().any(|wish| is_one(entry, &wish))
         };
         let all = entry.index.all.iter().copied();
         let hit: Vec<_> = all.filter(|id| self.registrations.get(id).is_some_and(is_hit)).collect();
+        let any = !hit.is_empty();
         for id in hit {
             self.set_status(now, id, -libc::ENETRESET);
         }
+        any
     }
 
     /// Tells a registration's client, and lets go of what is lost for good.

@@ -311,7 +311,12 @@ impl Engine {
 
     /// The port of that name, opened if need be.
     fn port(&mut self, now: u64, name: PortName) -> PortId {
-        if let Some((port, _)) = self.ports.iter().find(|(_, entry)| entry.port.name == name) {
+        // A device that came back under another name is the same one, and the kernel gives its reports once.
+        let is_it = |known: &PortName| {
+            let same = !name.guid.is_zero() && (known.guid, known.number) == (name.guid, name.number);
+            *known == name || same
+        };
+        if let Some((port, _)) = self.ports.iter().find(|(_, entry)| is_it(&entry.port.name)) {
             return *port;
         }
         let id = PortId(self.next_port);

@@ -161,7 +161,10 @@ impl Port {
             }
         }
         let planned = &self.planned;
-        self.subscriptions.retain(|wish, state| state.phase != Phase::Idle || planned.contains(wish));
+        // Of a port that is gone nothing can be taken back.
+        let failed = matches!(self.link, Link::Failed { .. });
+        self.subscriptions
+            .retain(|wish, state| planned.contains(wish) || !failed && state.phase != Phase::Idle);
         let unused = self.subscriptions.is_empty() && self.wishes.is_empty();
         self.close_at = unused.then(|| context.now + if self.ending { 0 } else { context.settings.close });
     }
@@ -183,7 +186,11 @@ impl Port {
                 state.enter(Phase::Leaving, due.map(|due| due + linger));
             } else {
                 // What is about to be asked for anyway is not put off: events come in groups.
-                let due = if state.phase == Phase::Idle && ready { state.due.or(due) } else { due };
+                let due = if state.phase == Phase::Idle && ready {
+                    state.due.into_iter().chain(due).min()
+                } else {
+                    due
+                };
                 let due = due.filter(|_| !fault::is(Fault::LostResubscription));
                 state.enter(Phase::Idle, due);
             }
@@ -357,7 +364,8 @@ impl Port {
         }
         self.ended.retain(|(until, _)| context.now < *until);
         let late = |one: &Subscription| matches(one, &notice) && !self.subscriptions.contains_key(one);
-        let mut times = standing + self.ended.iter().filter(|(_, one)| late(one)).count();
+        let late = self.ended.iter().filter(|(_, one)| late(one)).count();
+        let mut times = standing + late;
         if self.audit.is_unsure() {
             times = times.max(UNSURE);
         }
@@ -371,7 +379,7 @@ impl Port {
         if !is_first && !fault::is(Fault::RepeatedReport) {
             return None;
         }
-        if standing == 0 {
+        if standing + late == 0 {
             // A subscription of an earlier life stands at the SA: find it.
             self.audit.doubt(context);
         }

@@ -1,9 +1,11 @@
 //! The SA's table, when it is late, lost or refused, and what it says of an SM that was started anew.
 
+use ibv_sa_wire::mad::reply;
 use ibv_sa_wire::{Filter, Subscription, Trap};
 
 use super::world::{Told::*, *};
 use crate::engine::*;
+use crate::transport::embedded::{Mood, Subscriber};
 
 fn trap(number: u16) -> Filter {
     Filter::trap(Trap(number))
@@ -164,4 +166,72 @@ fn a_table_that_is_no_help_ends_no_subscription() {
         world.pass(40 * SECOND);
         assert_eq!(world.told(1), gap, "a restart is a gap");
     }
+}
+
+/// The SA's table is no help, so that what may be forgotten is asked for again; the SA refuses.
+#[test]
+fn a_renewal_that_is_refused_is_a_gap() {
+    let mut world = settled(Settings { audit: 10 * SECOND, ..Settings::default() });
+    let known = world.state;
+    world.port(PortState { gid: gid(9), ..known });
+    world.state = known;
+    world.pass(100 * SECOND);
+    world.told(1);
+    world.sa = Default::default();
+    world.sa.mood = Mood::Refusing;
+    world.pass(100 * SECOND);
+    assert_eq!(world.told(1), [Status(64, -libc::ENETRESET)]);
+    world.sa.mood = Mood::Well;
+    world.pass(100 * SECOND);
+    assert_eq!(world.told(1), [Status(64, 0)]);
+}
+
+#[test]
+fn a_doubt_that_comes_up_while_the_question_is_out_is_looked_into() {
+    let mut world = settled(Settings { audit: 1000 * SECOND, ..Settings::default() });
+    let stray = reply::report(77, &about(Trap(65), 9));
+    world.report(7, stray.as_bytes());
+    let table = held_table(&mut world);
+    let subscription = Subscription::trap(Trap(66));
+    world.sa.subscribers.push(Subscriber { lid: world.state.lid, gid: world.state.gid, subscription });
+    world.happen(about(Trap(66), 9), 1);
+    world.event(table);
+    world.pass(20 * SECOND);
+    assert_eq!(world.subscribed(), [Subscription::trap(Trap(64))]);
+}
+
+#[test]
+fn a_late_report_of_what_was_just_ended_leaves_no_doubt() {
+    let mut world = settled(Settings { linger: 0, ..Settings::default() });
+    world.register(1, 65, trap(65), true);
+    world.pass(10 * SECOND);
+    let late = world.sa.happen(&about(Trap(65), 5));
+    world.unregister(1, 65);
+    world.pass(SECOND / 10);
+    late.iter().for_each(|(lid, report)| world.report(*lid, report.as_bytes()));
+    world.pass(SECOND / 2);
+    assert!(tells_equal_ones_apart(&mut world));
+}
+
+/// The SA has lost one of two: it is no other SM, and what it repeats is a repetition.
+#[test]
+fn a_repeated_report_is_known_beside_a_subscription_that_was_lost() {
+    let mut world = settled(Settings { audit: 10 * SECOND, ..Settings::default() });
+    world.register(1, 65, trap(65), true);
+    world.pass(20 * SECOND);
+    world.told(1);
+    world.sa.subscribers.retain(|one| one.subscription != Subscription::trap(Trap(64)));
+    let before = world.logs.len();
+    let mut last = Vec::new();
+    for n in 1.. {
+        last = world.sa.happen(&about(Trap(65), n));
+        last.iter().for_each(|(lid, report)| world.report(*lid, report.as_bytes()));
+        world.pass(SECOND / 2);
+        if world.logs[before..].iter().any(|line| line.contains("has forgotten")) {
+            break;
+        }
+    }
+    world.told(1);
+    last.iter().for_each(|(lid, report)| world.report(*lid, report.as_bytes()));
+    assert!(world.told(1).iter().all(|one| !matches!(one, Notice(65, ..))));
 }

@@ -6,6 +6,7 @@ mod costs;
 mod faults;
 mod leases;
 mod limits;
+mod ports;
 mod properties;
 mod strangers;
 mod world;
