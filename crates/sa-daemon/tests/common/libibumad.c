@@ -19,6 +19,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int is_open;
+/* The kernel gives the reports of a port once. */
+static int is_registered;
 static int answers;
 static unsigned char answer[256];
 
@@ -153,8 +155,13 @@ int umad_register(int fd, int class, int version, uint8_t rmpp, long mask[16 / s
 	(void)version;
 	(void)rmpp;
 	(void)mask;
-	if (!is_set("taken"))
+	pthread_mutex_lock(&lock);
+	if (!is_set("taken") && !is_registered) {
+		is_registered = 1;
+		pthread_mutex_unlock(&lock);
 		return 5;
+	}
+	pthread_mutex_unlock(&lock);
 	errno = EINVAL;
 	return -EPERM;
 }
@@ -163,6 +170,9 @@ int umad_unregister(int fd, int agent)
 {
 	(void)fd;
 	(void)agent;
+	pthread_mutex_lock(&lock);
+	is_registered = 0;
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 

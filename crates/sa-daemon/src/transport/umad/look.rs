@@ -9,6 +9,8 @@ use crate::transport::Sink;
 /// A port's state as it was seen last. Several threads look: what they report comes in the order in which they looked.
 pub struct Looked {
     directory: PathBuf,
+    /// The kernel has the port, and not somebody who plays one.
+    is_kernels: bool,
     sink: Sink,
     port: PortId,
     state: Mutex<PortState>,
@@ -17,8 +19,11 @@ pub struct Looked {
 impl Looked {
     /// A port of which libibumad said `state`, looked at once more.
     pub fn new(device: &str, number: u8, sink: Sink, port: PortId, state: PortState) -> Self {
-        let directory = format!("/sys/class/infiniband/{device}/ports/{number}").into();
-        let looked = Looked { directory, sink, port, state: Mutex::new(state) };
+        let named = PathBuf::from(format!("/sys/class/infiniband/{device}/ports/{number}"));
+        // Where the device itself is: its name may be another's later.
+        let directory = named.canonicalize().unwrap_or(named);
+        let is_kernels = directory.is_dir();
+        let looked = Looked { directory, is_kernels, sink, port, state: Mutex::new(state) };
         if let Some(now) = looked.read(state) {
             *looked.lock() = now;
         }
@@ -32,7 +37,13 @@ impl Looked {
 
     /// Whether the kernel has the port, and not somebody who plays one.
     pub fn is_kernels(&self) -> bool {
-        self.directory.is_dir()
+        self.is_kernels
+    }
+
+    /// Whether there is nothing to look at any more: the device is gone or has another name, of which descriptors that
+    /// are open tell nothing.
+    pub fn is_gone(&self) -> bool {
+        self.is_kernels && !self.directory.is_dir()
     }
 
     /// Looks, and reports what is new.

@@ -1,8 +1,9 @@
 //! InfiniBand ports of this host, by the kernel's umad.
 //!
 //! One thread for each open port ([`worker`]): it opens it, receives, and looks at the port's state in between, because
-//! umad tells of MADs only. Another one listens to the device's events, where there is libibverbs. The kernel gives the
-//! Reports of the SA at a port to one program of the host: a second one is told so.
+//! umad tells of MADs only. A second one listens to the device's events, where there is libibverbs, and a third looks where
+//! the SM is before it sends a request. The kernel gives the Reports of the SA at a port to one program of the host:
+//! another one is told so.
 
 mod devices;
 mod events;
@@ -14,6 +15,7 @@ mod worker;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,7 +28,6 @@ use super::{Sink, Transport};
 use crate::engine::{Address, Event, PortId, PortName};
 use devices::Devices;
 use ffi::{Agent, Handle, Umad as Library};
-use look::Looked;
 use verbs::Verbs;
 use worker::Worker;
 
@@ -78,11 +79,34 @@ struct Shared {
     way: Mutex<Option<Way>>,
 }
 
+/// What wants an answer, and within so many milliseconds.
+type Request = (Address, Box<[u8; 256]>, u32);
+
 /// The way out of an open port.
 struct Way {
     handle: Handle,
     agent: Agent,
-    looked: Arc<Looked>,
+    /// To the thread that looks where the SM is before it sends.
+    requests: Sender<Request>,
+}
+
+impl Way {
+    /// Whether the kernel has taken it.
+    fn send(&self, library: &Library, to: Address, mad: &[u8; 256], answer_within: u32) -> bool {
+        let prefix = Prefix {
+            qpn: to.qpn.into(),
+            qkey: GSI_QKEY.into(),
+            lid: to.lid.into(),
+            sl: to.sl,
+            pkey_index: to.pkey_index.into(),
+            ..Prefix::default()
+        };
+        let mut packet = Packet([0; PREFIX + 256]);
+        let length = library.prefix();
+        packet.0[..PREFIX].copy_from_slice(prefix.as_bytes());
+        packet.0[length..length + 256].copy_from_slice(mad);
+        library.send(self.handle, self.agent, &mut packet, answer_within).is_ok()
+    }
 }
 
 impl Shared {
@@ -155,26 +179,14 @@ impl Transport for Umad {
 
     fn send(&mut self, port: PortId, to: Address, mad: &[u8; 256], answer_within: u32) {
         let Some(open) = self.open.get(&port) else { return };
-        let held = open.shared.way();
-        let Some(Way { handle, agent, looked }) = &*held else { return };
-        if answer_within != 0 && looked.has_left(to.lid, to.sl) {
-            self.sink.report(Event::SendFailed { port, tid: tid(mad) });
-            return;
-        }
-        let prefix = Prefix {
-            qpn: to.qpn.into(),
-            qkey: GSI_QKEY.into(),
-            lid: to.lid.into(),
-            sl: to.sl,
-            pkey_index: to.pkey_index.into(),
-            ..Prefix::default()
-        };
-        let mut packet = Packet([0; PREFIX + 256]);
-        let length = self.library.prefix();
-        packet.0[..PREFIX].copy_from_slice(prefix.as_bytes());
-        packet.0[length..length + 256].copy_from_slice(mad);
-        if self.library.send(*handle, *agent, &mut packet, answer_within).is_err() && answer_within != 0 {
-            self.sink.report(Event::SendFailed { port, tid: tid(mad) });
+        let way = open.shared.way();
+        let Some(way) = &*way else { return };
+        if answer_within == 0 {
+            // What is lost here is lost as on a wire: the SA asks again.
+            way.send(&self.library, to, mad, 0);
+        } else {
+            // Its receiver ends after the way.
+            let _ = way.requests.send((to, Box::new(*mad), answer_within));
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct Verbs {
 pub enum DeviceEvent {
     /// A port may have another state, LID, SM or GID.
     Port(u8),
-    /// The SM is another one, or asks the port's programs to subscribe again.
+    /// The port was away, the SM is another one, or it asks for subscriptions again.
     Subscribe(u8),
     /// The device is gone, or as good as.
     Fatal,
@@ -146,10 +146,10 @@ impl Context {
         let number = c_int::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let port = u8::try_from(number).unwrap_or(0);
         let meaning = match event.event_type {
-            // PORT_ACTIVE, PORT_ERR, LID_CHANGE, PKEY_CHANGE, GID_CHANGE
-            9 | 10 | 11 | 12 | 18 => DeviceEvent::Port(port),
-            // SM_CHANGE, CLIENT_REREGISTER
-            13 | 17 => DeviceEvent::Subscribe(port),
+            // PORT_ERR, LID_CHANGE, PKEY_CHANGE, GID_CHANGE
+            10 | 11 | 12 | 18 => DeviceEvent::Port(port),
+            // PORT_ACTIVE: it was down, however it looks by now; SM_CHANGE, CLIENT_REREGISTER
+            9 | 13 | 17 => DeviceEvent::Subscribe(port),
             8 => DeviceEvent::Fatal,
             _ => DeviceEvent::Other,
         };

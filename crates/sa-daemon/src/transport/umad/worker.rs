@@ -3,12 +3,15 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ibv_sa_wire::Gid;
 use ibv_sa_wire::mad::{Method, SA_CLASS, SA_CLASS_VERSION};
+use nix::sys::signal::SigSet;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
 use zerocopy::IntoBytes;
 
 use super::devices::locate;
@@ -16,7 +19,7 @@ use super::events;
 use super::ffi::{Handle, Port, Umad as Library};
 use super::look::Looked;
 use super::verbs::{Context, Verbs};
-use super::{PREFIX, Prefix, Shared, Way, tid};
+use super::{PREFIX, Prefix, Request, Shared, Way, tid};
 use crate::engine::{Address, Event, PortId, PortInfo, PortName, PortState};
 use crate::transport::Sink;
 
@@ -50,6 +53,8 @@ fn fail(what: &str) -> impl Fn(io::Error) -> (i32, String) {
 impl Worker {
     /// The thread, after that of the same port that came before.
     pub fn run(self, before: Option<JoinHandle<()>>) {
+        // A signal would end a wait here with what looks like a failure of the port. Signals are the daemon's thread's.
+        let _ = SigSet::all().thread_block();
         if let Some(before) = before {
             let _ = before.join();
         }
@@ -62,6 +67,8 @@ impl Worker {
         let number = self.name.number;
         let (device, port) = locate(&self.library, &self.name)?;
         let found = self.library.device(&device).map_err(fail("sysfs"))?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let end = end.map_err(|error| fail("eventfd")(error.into()))?;
         let handle = self.library.open(&device, number).map_err(fail("umad"))?;
         let methods = [Method::REPORT.0];
         let agent = self.library.register(handle, SA_CLASS, SA_CLASS_VERSION, RMPP_VERSION, &methods);
@@ -86,8 +93,9 @@ impl Worker {
             Ok(verbs) => verbs.open(&device).map_err(|error| format!("libibverbs: {error}")),
             Err(reason) => Err(reason.clone()),
         };
-        let looked = Arc::new(Looked::new(&device, number, self.sink.clone(), self.port, state(&port)));
-        *self.shared.way() = Some(Way { handle, agent, looked: looked.clone() });
+        let looked = Looked::new(&device, number, self.sink.clone(), self.port, state(&port));
+        let (requests, asked) = mpsc::channel();
+        *self.shared.way() = Some(Way { handle, agent, requests });
         // umad2sim plays a kernel without its reassembly, and without sysfs for those who do not ask libibumad.
         let info = PortInfo {
             node_guid: found.node_guid,
@@ -99,21 +107,20 @@ impl Worker {
             let text = format!("the port with GUID {} is at {device} now", self.name.guid);
             self.sink.report(Event::Note { port: self.port, text });
         }
-        let result = self.receive_and_listen(handle, context, &looked).map_err(fail("umad"));
-        // Nobody sends any more, nor will.
-        self.shared.way().take();
+        let result = self.receive_and_listen(handle, context, &looked, asked, &end).map_err(fail("umad"));
         self.library.close(handle, Some(agent));
         result
     }
 
-    /// MADs in this thread, events of the device in another.
+    /// MADs in this thread, events of the device and requests in others. Nobody sends any more when it returns, nor will.
     fn receive_and_listen(
         &self,
         handle: Handle,
         context: Result<Context, String>,
         looked: &Looked,
+        asked: Receiver<Request>,
+        end: &OwnedFd,
     ) -> io::Result<()> {
-        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let told = AtomicBool::new(false);
         let alone = |reason: String| {
             told.store(false, Ordering::Relaxed);
@@ -125,7 +132,7 @@ impl Worker {
                 Ok(context) => {
                     told.store(true, Ordering::Relaxed);
                     let listener = std::thread::Builder::new().name(format!("events {}", self.name));
-                    let (alone, end) = (&alone, &end);
+                    let alone = &alone;
                     let listen = move || {
                         if let Err(error) = events::listen(context, self.name.number, looked, end) {
                             alone(error);
@@ -137,8 +144,15 @@ impl Worker {
                 }
                 Err(reason) => alone(reason),
             }
-            let result = self.receive(handle, looked, &told);
-            let _ = rustix::io::write(&end, &1u64.to_ne_bytes());
+            let ask = move || asked.iter().for_each(|request| self.ask(&request, looked));
+            let asker = std::thread::Builder::new().name(format!("requests {}", self.name));
+            let result = match asker.spawn_scoped(scope, ask) {
+                Ok(_) => self.receive(handle, looked, &told),
+                Err(error) => Err(error),
+            };
+            // The way's end is the end of its requests.
+            self.shared.way().take();
+            let _ = rustix::io::write(end, &1u64.to_ne_bytes());
             result
         })
     }
@@ -151,6 +165,9 @@ impl Worker {
             if last.elapsed() >= interval {
                 looked.again();
                 last = Instant::now();
+                if looked.is_gone() {
+                    return Err(io::Error::from_raw_os_error(libc::ENODEV));
+                }
             }
             if self.sink.is_full() {
                 std::thread::sleep(Duration::from_millis(1));
@@ -168,6 +185,20 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Sends a request, unless the SM has moved: what goes to where it was is lost. To look takes a command of the device,
+    /// which may take its time, so that it is not the daemon's loop that looks.
+    fn ask(&self, (to, mad, answer_within): &Request, looked: &Looked) {
+        let sent = !looked.has_left(to.lid, to.sl)
+            && self
+                .shared
+                .way()
+                .as_ref()
+                .is_some_and(|way| way.send(&self.library, *to, mad, *answer_within));
+        if !sent {
+            self.sink.report(Event::SendFailed { port: self.port, tid: tid(&mad[..]) });
+        }
     }
 
     fn received(&self, packet: &[u8], length: usize) {
