@@ -90,6 +90,8 @@ hears -102 "the port goes down, by the kernel itself"
 inject 17
 ip link set dummy0 up
 hears 0 "the port comes back: subscribed once it is active"
+# Of lines of one kind one is written in a second.
+sleep 1.5
 echo 0x3 >sysfs/sm_lid
 timeout 20 /in/ibv-sa monitor --device rxe0 --trap 65 --count 1 --timeout 8 >/dev/null 2>&1
 hears -102 0 "the SM moved and nobody said so: a request finds it"
