@@ -16,6 +16,8 @@ mod node;
 mod on_a_lossy_fabric;
 #[path = "common/oracle.rs"]
 mod oracle;
+#[path = "common/program.rs"]
+mod program;
 
 use common::{Client, Heard, LIMIT, QUIET};
 use fabric::Fabric;
@@ -24,20 +26,7 @@ use ibv_sa_daemon::transport::ibsim::DEVICE;
 use ibv_sa_wire::mad::{Notice, NoticeType, Producer};
 use ibv_sa_wire::proto::Register;
 use ibv_sa_wire::{Filter, Gid, Subject, Trap};
-use node::{Host, SECOND, settings};
-
-fn trap(number: u16) -> Filter {
-    Filter::trap(Trap(number))
-}
-
-/// GID of Hca3's port on the test bed.
-fn hca3() -> Gid {
-    let mut gid = [0; 16];
-    (gid[0], gid[1]) = (0xFE, 0x80);
-    gid[8..].copy_from_slice(&HCA3.to_be_bytes());
-    Gid(gid)
-}
-const HCA3: u64 = 0x0010_0007;
+use node::{Host, SECOND, hca3, settings, trap};
 
 fn numbers(notices: &[Notice]) -> Vec<u16> {
     notices.iter().map(|notice| notice.number.get()).collect()

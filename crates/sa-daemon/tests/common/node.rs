@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use ibv_sa_daemon::engine::{DefaultPolicy, Settings};
 use ibv_sa_daemon::transport::ibsim::Ibsim;
 use ibv_sa_daemon::{Config, Daemon, Error, Stopper, TransportFactory};
+use ibv_sa_wire::{Filter, Gid, Trap};
 
 use crate::fabric::Fabric;
 
@@ -64,3 +65,16 @@ impl Drop for Host {
         }
     }
 }
+
+pub fn trap(number: u16) -> Filter {
+    Filter::trap(Trap(number))
+}
+
+/// GID of Hca3's port on the test bed.
+pub fn hca3() -> Gid {
+    let mut gid = [0; 16];
+    (gid[0], gid[1]) = (0xFE, 0x80);
+    gid[8..].copy_from_slice(&HCA3.to_be_bytes());
+    Gid(gid)
+}
+const HCA3: u64 = 0x0010_0007;

@@ -10,9 +10,9 @@ use ibv_sa_wire::{Filter, Subject};
 
 use crate::common::{Client, Heard, LIMIT};
 use crate::fabric::Fabric;
+use crate::node::trap;
 use crate::node::{Host, SECOND, settings};
 use crate::oracle::{Reported, difference, heard, tally};
-use crate::trap;
 
 /// OpenSM ignores the 11th of equal traps of one switch unless five seconds lie between two.
 const FORGOTTEN: Duration = Duration::from_millis(5500);
