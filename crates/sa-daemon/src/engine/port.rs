@@ -146,6 +146,7 @@ impl Port {
             if state.phase == Phase::Leaving {
                 // A stray serves nobody until we have asked for it ourselves.
                 let phase = if state.serves() { Phase::Standing } else { Phase::Idle };
+                state.asked |= state.stray;
                 state.stray = false;
                 state.enter(phase, if phase == Phase::Idle { now } else { None });
             }

@@ -219,6 +219,23 @@ fn what_is_refused_and_not_wanted_is_not_asked_for_again() {
     assert_eq!((world.sa.sets, world.subscribed()), (2, vec![]));
 }
 
+/// What an earlier life left is wanted again and refused; it stands all the same.
+#[test]
+fn a_stray_that_is_wanted_and_refused_doubles_nothing() {
+    let mut world = World::new();
+    two(&mut world);
+    let (lid, gid) = (world.state.lid, world.state.gid);
+    let subscription = Subscription::ALL_GENERIC;
+    world.sa.subscribers.push(crate::transport::embedded::Subscriber { lid, gid, subscription });
+    world.pass(6 * SECOND);
+    assert_eq!(world.engine.status().ports[0].subscriptions.len(), 2, "it is known, and not yet ended");
+    world.sa.mood = Mood::Refusing;
+    world.register(1, 3, Filter { is_generic: Some(true), ..Filter::EVERYTHING }, false);
+    world.told(1);
+    world.happen(about(Trap(64), 3), 1);
+    assert_eq!(world.told(1), [Notice(1, 64, 3), Notice(2, 64, 3)]);
+}
+
 /// The SA granted the first request, its answer was lost, and it refuses the next: it has the subscription.
 #[test]
 fn what_was_granted_in_silence_and_then_refused_doubles_nothing() {
