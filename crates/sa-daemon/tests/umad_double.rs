@@ -217,6 +217,17 @@ fn an_sm_that_asks_for_subscriptions_again_gets_them() {
 }
 
 #[test]
+fn a_device_that_hangs_up_is_not_listened_to_for_ever() {
+    let host = Host::new(&["verbs", "hung-up"]);
+    let client = Client::new(&host.daemon.socket);
+    client.registered(1, DEVICE, Filter::trap(Trap(64)));
+    let line =
+        "fake0/1: no events of the device, so that it is looked at twice a second: the device has gone";
+    host.wait_for("a line", |host| host.text("log").contains(line));
+    assert_eq!(host.calls("close_device"), 1);
+}
+
+#[test]
 fn without_events_of_the_device_the_log_says_so() {
     let host = Host::new(&[]);
     let client = Client::new(&host.daemon.socket);

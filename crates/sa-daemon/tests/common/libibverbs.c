@@ -2,8 +2,10 @@
  *
  * A test double for libibverbs, as much of it as tells of a device's events: fake0, whose events are those that somebody
  * writes into the fifo DOUBLE_DIR/events, each as two native ints, event_type and port_num. An InfiniBand port that an SM
- * asks to subscribe again is what needs hardware otherwise. "calls" has a line for each call of note.
+ * asks to subscribe again is what needs hardware otherwise. "calls" has a line for each call of note. With a file
+ * "hung-up" there the events end at once.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -63,6 +65,15 @@ struct ibv_context *ibv_open_device(struct ibv_device *one)
 	context->device = one;
 	/* Both ends, so that there is no end of file between two writers. */
 	context->async_fd = open(path("events"), O_RDWR | O_CLOEXEC);
+	if (access(path("hung-up"), F_OK) == 0) {
+		int ends[2];
+
+		close(context->async_fd);
+		if (pipe2(ends, O_CLOEXEC))
+			abort();
+		close(ends[1]);
+		context->async_fd = ends[0];
+	}
 	if (context->async_fd < 0)
 		abort();
 	return context;
@@ -81,8 +92,11 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	int got[2];
 	ssize_t size = read(context->async_fd, got, sizeof(got));
 
-	if (size != sizeof(got))
+	if (size != sizeof(got)) {
+		if (size >= 0)
+			errno = EAGAIN;
 		return -1;
+	}
 	memset(event, 0, sizeof(*event));
 	event->event_type = got[0];
 	event->element.port_num = got[1];

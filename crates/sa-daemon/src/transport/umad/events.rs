@@ -18,6 +18,8 @@ pub fn listen(mut context: Context, port: u8, looked: &Looked, end: &OwnedFd) ->
             Err(error) => return Err(format!("poll: {error}")),
         }
         let ends = !ready[1].revents().is_empty();
+        // Such a descriptor stays ready, and perhaps has nothing to read for ever.
+        let is_broken = ready[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         if ends {
             return Ok(());
         }
@@ -29,6 +31,9 @@ pub fn listen(mut context: Context, port: u8, looked: &Looked, end: &OwnedFd) ->
                 DeviceEvent::Fatal => return Err("DEVICE_FATAL".into()),
                 DeviceEvent::Port(_) | DeviceEvent::Subscribe(_) | DeviceEvent::Other => {}
             }
+        }
+        if is_broken {
+            return Err("the device has gone".into());
         }
     }
 }
