@@ -99,3 +99,52 @@ impl Looked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ibv_sa_wire::Gid;
+
+    use super::*;
+    use crate::transport::channel;
+
+    #[test]
+    fn what_changes_is_reported_once_and_a_new_name_is_an_end() {
+        let root = tempfile::tempdir().expect("a directory");
+        let directory = root.path().join("old");
+        let write = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().expect("it has one")).expect("room");
+            std::fs::write(path, format!("{text}\n")).expect("room");
+        };
+        for (name, text) in [("state", "4: ACTIVE"), ("lid", "0x7"), ("sm_lid", "0x1"), ("sm_sl", "3")] {
+            write(name, text);
+        }
+        write("gids/0", "fe80:0000:0000:0000:0000:0000:0010:0007");
+        let (sink, source) = channel().expect("an eventfd");
+        let mut gid = [0; 16];
+        (gid[0], gid[1], gid[13], gid[15]) = (0xFE, 0x80, 0x10, 7);
+        let state = PortState { active: true, lid: 7, sm_lid: 1, sm_sl: 3, gid: Gid(gid) };
+        let (port, is_kernels) = (PortId(5), true);
+        let looked =
+            Looked { directory: directory.clone(), is_kernels, sink, port, state: Mutex::new(state) };
+
+        looked.again();
+        assert_eq!(source.take(), None, "nothing is new");
+        assert!(!looked.has_left(1, 3) && !looked.is_gone());
+        write("sm_lid", "0x2");
+        assert!(looked.has_left(1, 3));
+        let state = PortState { sm_lid: 2, ..state };
+        assert_eq!(source.take(), Some(Event::PortState { port, state }));
+        assert!(!looked.has_left(2, 3) && looked.has_left(2, 0));
+        write("state", "1: DOWN");
+        looked.subscribe_again();
+        let state = PortState { active: false, ..state };
+        assert_eq!(source.take(), Some(Event::PortState { port, state }));
+        assert_eq!(source.take(), Some(Event::PortReregister { port }));
+
+        std::fs::rename(&directory, root.path().join("new")).expect("ours");
+        looked.again();
+        assert_eq!(source.take(), None, "what cannot be read says nothing");
+        assert!(looked.is_gone());
+    }
+}
